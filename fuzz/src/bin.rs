@@ -8,7 +8,7 @@ use runtime::Options;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Numbers that offsets and sizes are made of.
+/// Numbers for offsets and sizes.
 const NUMBERS: [&str; 10] = [
     "0",
     "1",
@@ -21,11 +21,11 @@ const NUMBERS: [&str; 10] = [
     "18446744073709551616",
     "",
 ];
-/// What shapes are made of.
+/// Dims of shapes.
 const DIMS: [&str; 10] =
     ["1", "2", "0", "3", "8", "-1", "?", "4294967296", "9223372036854775807", "1..2"];
 
-/// The constant, as itself and in f32, is an error or what the bytes say.
+/// The constant, as itself and in f32, is an error or has the values of its bytes.
 pub fn bin(data: &[u8]) {
     let mut c = Choices::new(data);
     let types: Vec<ElementType> = ElementType::all().collect();
@@ -57,7 +57,7 @@ fn number(c: &mut Choices) -> String {
     if c.flag() { c.of(&NUMBERS).to_owned() } else { c.below(40).to_string() }
 }
 
-/// The bytes that a shape takes.
+/// The size in bytes of a shape.
 fn size(element_type: ElementType, dims: &[&str]) -> Option<u64> {
     let sizes: Option<Vec<u64>> = dims.iter().map(|dim| dim.parse().ok()).collect();
     let count = sizes?.into_iter().try_fold(1u64, u64::checked_mul)?;

@@ -4,15 +4,15 @@ use super::graphs::{Growth, Value};
 use infer::Fact;
 use ir::{Body, ElementType, Graph, GraphBuilder, OutputRef, PortMap, Role, Slice};
 
-/// Operations of one value in bodies.
+/// Unary operations in bodies.
 const UNARY: [&str; 6] = ["Relu", "Abs", "Negative", "Tanh", "Exp", "Floor"];
-/// Operations of two values in bodies.
+/// Binary operations in bodies.
 const BINARY: [&str; 4] = ["Add", "Multiply", "Maximum", "Subtract"];
 
 impl Growth<'_> {
     /// An If, a Loop, a TensorIterator, or a variable.
     pub(super) fn structure(&mut self) -> Option<()> {
-        // What an Assign gives is read as a result, which OpenVINO refuses.
+        // The output of an Assign would become a result, which OpenVINO rejects.
         match self.c.below(if self.is_broad() { 3 } else { 4 }) {
             0 => self.condition(),
             1 => self.repetition(),
@@ -21,7 +21,7 @@ impl Growth<'_> {
         }
     }
 
-    /// One of two bodies of a value, by a condition that is known or given.
+    /// An If: two bodies on a value, with a constant condition or one that is an input.
     fn condition(&mut self) -> Option<()> {
         let x = self.any_real()?;
         let condition = if self.c.flag() {
@@ -38,7 +38,7 @@ impl Growth<'_> {
         self.add(("If", "opset8"), &[], &[condition, x], bodies.to_vec(), 1)
     }
 
-    /// A body that runs some times on a value that it changes.
+    /// A Loop that runs its body several times on a value.
     fn repetition(&mut self) -> Option<()> {
         let x = self.any_real()?;
         let times = self.c.below(4);
@@ -51,7 +51,7 @@ impl Growth<'_> {
         self.add(("Loop", "opset5"), &[], &[count, always, x], vec![body], 1)
     }
 
-    /// A body that goes along an axis of a value, with a state.
+    /// A TensorIterator along an axis of a value, with a state.
     fn iterator(&mut self) -> Option<()> {
         let x = self.any_real()?;
         let mut sizes = super::graphs::known_sizes(&x.fact);
@@ -70,7 +70,7 @@ impl Growth<'_> {
         self.add(("TensorIterator", "opset1"), &[], &[x, state], vec![body], 2)
     }
 
-    /// A variable that begins as a value, and becomes another of it.
+    /// A variable that is read and then assigned.
     fn variable(&mut self) -> Option<()> {
         let x = self.any_real()?;
         let id = format!("v{}", self.count());
@@ -89,7 +89,7 @@ impl Growth<'_> {
         self.add(("Assign", "opset6"), &[("variable_id", id)], &[next], Vec::new(), 1)
     }
 
-    /// A value in f32 or f16 that is there already, or a new one.
+    /// An existing f32 or f16 value, or a new one.
     fn any_real(&mut self) -> Option<Value> {
         self.value("1-3", |t| matches!(t, ElementType::F32 | ElementType::F16))
     }
@@ -99,7 +99,7 @@ impl Growth<'_> {
         self.number(1.0, fact.element_type)
     }
 
-    /// A body: a chain of operations that begins with its first input, for each result.
+    /// A body: for each result a chain of operations that begins with the first input.
     fn body(&mut self, x: &Fact, inputs: usize, results: usize) -> Graph {
         let mut g = GraphBuilder::new("");
         let shape = x.shape.rank().map_or("...".to_owned(), |rank| vec!["?"; rank].join(","));
@@ -115,7 +115,7 @@ impl Growth<'_> {
                     g.layer(self.c.of(&UNARY), "opset1").inputs(&[y]).output()
                 };
             }
-            // All of its inputs are read.
+            // All inputs are read.
             let last = ports[inputs - 1];
             let y = g.layer("Add", "opset1").inputs(&[y, last]).output();
             g.result(&format!("r{result}"), y);
@@ -124,7 +124,7 @@ impl Growth<'_> {
     }
 }
 
-/// A port of a layer and a layer of its body, whose ids are their positions.
+/// A port map entry: a port of the layer and a layer of its body, whose ids are their indices.
 fn entry(external_port: i64, layer: usize) -> PortMap {
     PortMap { external_port, internal_layer: layer as u64, ..PortMap::default() }
 }

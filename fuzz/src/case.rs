@@ -1,11 +1,11 @@
-//! What suites are written in: `case.json` and `irrun.toml`.
+//! The files of suites: `case.json` and `irrun.toml`.
 
 use irrun::suite::case::Case;
 use irrun::suite::case_file::CaseFile;
 use irrun::suite::file::SuiteFile;
 use std::path::Path;
 
-/// Any text is a case, a suite, or an error with a message. What begins with `{` is a case.
+/// Any text is a case, a suite, or an error with a message. A text that begins with `{` is a case.
 pub fn case(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = if text.trim_start().starts_with('{') {
@@ -18,7 +18,7 @@ pub fn case(data: &[u8]) {
     }
 }
 
-/// Every model of a suite that has been read has tolerances.
+/// Every model of a valid suite has tolerances.
 fn tolerances(suite: &SuiteFile) {
     for model in suite.models() {
         suite.tolerance(model).unwrap_or_else(|e| panic!("{}: {e:#}", model.name));

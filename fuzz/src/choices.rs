@@ -1,18 +1,18 @@
-//! Decisions that bytes make.
+//! Choices made by bytes.
 
 use arbitrary::Unstructured;
 
-/// Bytes as decisions: where they end, each decision is the first one, so that fewer bytes make a
+/// Bytes as choices. At the end of the bytes each choice is the first option, so fewer bytes make a
 /// simpler graph.
 pub struct Choices<'a>(Unstructured<'a>);
 
 impl<'a> Choices<'a> {
-    /// Decisions of these bytes.
+    /// Choices from these bytes.
     pub fn new(data: &'a [u8]) -> Choices<'a> {
         Choices(Unstructured::new(data))
     }
 
-    /// Whether all bytes are used up.
+    /// Whether all bytes are used.
     pub fn is_done(&self) -> bool {
         self.0.is_empty()
     }
@@ -28,22 +28,22 @@ impl<'a> Choices<'a> {
         self.below(2) == 1
     }
 
-    /// Yes, once in so many times.
+    /// True about once in `count` times.
     pub fn once_in(&mut self, count: usize) -> bool {
         self.below(count) + 1 == count
     }
 
-    /// One of a list that is not empty.
+    /// An element of a non-empty list.
     pub fn of<T: Copy>(&mut self, options: &[T]) -> T {
         options[self.below(options.len())]
     }
 
-    /// Any number of 16 bits, to make noise of.
+    /// A 16-bit seed for noise.
     pub fn seed(&mut self) -> u64 {
         u64::from(self.0.arbitrary::<u16>().unwrap_or_default())
     }
 
-    /// The bytes that are left.
+    /// The remaining bytes.
     pub fn rest(self) -> &'a [u8] {
         self.0.take_rest()
     }

@@ -1,7 +1,7 @@
-//! Graphs that bytes describe: operations of the table, each on values that are there already.
+//! Graphs from bytes: operations of the table, each on existing values.
 //!
-//! A tame graph is one that runs: an operation that inference refuses, or that would give much, is
-//! left out. A wild one holds whatever the bytes ask for.
+//! A tame graph runs: operations that inference rejects, or whose outputs would be large, are left
+//! out. A wild graph may contain anything.
 
 use super::choices::Choices;
 use super::noise;
@@ -15,20 +15,19 @@ use runtime::Tensor;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Elements of the largest value of a tame graph.
+/// The most elements of a value in a tame graph.
 const MOST: usize = 8192;
-/// How many rows of the table operations with bodies, and variables, are as likely as.
+/// Operations with bodies, and variables, are together as likely as this many rows of the table.
 const STRUCTURES: usize = 8;
 /// Types of inputs.
 const TYPES: [ElementType; 16] =
     [F32, F32, F32, F32, F32, F32, F32, F32, F16, BF16, F64, I32, I64, I8, U8, Boolean];
-/// The same, of which each type is one.
+/// The same for broad graphs, with more types.
 const BROAD_TYPES: [ElementType; 20] = [
     F32, F32, F32, F32, F32, F32, F16, F16, BF16, F64, I8, U8, I16, U16, I32, I32, U32, I64, U64,
     Boolean,
 ];
-/// Operations that OpenVINO has not got, or that its CPU plugin does not run as the table writes
-/// them.
+/// Operations that OpenVINO lacks, or that its CPU plugin does not run as the table writes them.
 const OURS: [&str; 8] = [
     "StaticReshape",
     "GRN",
@@ -41,7 +40,7 @@ const OURS: [&str; 8] = [
 ];
 /// Sizes of inputs.
 const SIZES: [usize; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 16, 17, 24, 32];
-/// What stands where other text stood.
+/// Texts that replace attributes.
 const TEXTS: [&str; 18] = [
     "0",
     "-1",
@@ -62,7 +61,7 @@ const TEXTS: [&str; 18] = [
     "true",
     "-1,-1",
 ];
-/// Integers that stand where others stood.
+/// Integers that replace constants.
 const NUMBERS: [i64; 10] = [-1, 0, 1, 2, 9, 1 << 20, 1 << 32, i64::MAX - 1, i64::MAX, i64::MIN];
 /// Dims of inputs of wild graphs.
 const DIMS: [&str; 12] = [
@@ -80,21 +79,20 @@ const DIMS: [&str; 12] = [
     "16",
 ];
 
-/// A value of the graph: where it comes from, and what is known of it with the inputs that are
-/// given.
+/// A value of the graph: its source, and what is known of it for the given inputs.
 #[derive(Clone)]
 pub struct Value {
     /// The output of a layer.
     pub port: OutputRef,
-    /// Its type, and its shape as far as it follows.
+    /// Its type, and its shape as far as it is known.
     pub fact: Fact,
 }
 
-/// A graph with inputs that it takes.
+/// A graph with inputs for it.
 pub struct Grown {
     /// The graph.
     pub graph: Graph,
-    /// A tensor for each input; none for a wild graph.
+    /// A tensor per input; empty for a wild graph.
     pub inputs: Vec<Tensor>,
     /// The types of its operations.
     pub kinds: Vec<&'static str>,
@@ -103,7 +101,7 @@ pub struct Grown {
 }
 
 impl Grown {
-    /// The operations, each with what it is made of.
+    /// The operations, each with its inputs.
     pub fn text(&self) -> String {
         let layer = |(i, layer): (usize, &Layer)| {
             let inputs = self.graph.inputs_of(i);
@@ -117,7 +115,7 @@ impl Grown {
     }
 }
 
-/// A graph while it grows.
+/// A graph under construction.
 pub(super) struct Growth<'a> {
     g: GraphBuilder,
     pub(super) c: Choices<'a>,
@@ -130,23 +128,23 @@ pub(super) struct Growth<'a> {
     types: Vec<ElementType>,
 }
 
-/// A graph that runs, of 2 to 12 operations.
+/// A tame graph with 2 to 12 operations.
 pub fn tame(data: &[u8]) -> Option<Grown> {
     growth(data).grow(12)
 }
 
-/// A graph that runs, of 2 to 30 operations: also of scalars and of 6 axes, of no elements, and of
-/// every type of numbers.
+/// A tame graph with 2 to 30 operations, which also has scalars, rank 6, empty tensors and all
+/// numeric types.
 pub fn broad(data: &[u8]) -> Option<Grown> {
     Growth { broad: true, ..growth(data) }.grow(30)
 }
 
-/// A graph that may be anything.
+/// A wild graph with 2 to 12 operations.
 pub fn wild(data: &[u8]) -> Option<Grown> {
     Growth { wild: true, ..growth(data) }.grow(12)
 }
 
-/// Nothing yet.
+/// An empty graph.
 fn growth(data: &[u8]) -> Growth<'_> {
     Growth {
         g: GraphBuilder::new("fuzz"),
@@ -162,11 +160,11 @@ fn growth(data: &[u8]) -> Growth<'_> {
 }
 
 impl Growth<'_> {
-    /// A graph of 2 to so many operations.
+    /// A graph with 2 to `most` operations.
     fn grow(mut self, most: usize) -> Option<Grown> {
         let count = 2 + self.c.below(most - 1);
         while self.kinds.len() < count && !self.c.is_done() {
-            // What an operation that does not work has made is read by nothing.
+            // The values that a failed operation has added are not read.
             let _ = match self.c.below(ROWS.len() + STRUCTURES) {
                 at if at < ROWS.len() && self.broad && OURS.contains(&ROWS[at].0) => None,
                 at if at < ROWS.len() => self.step(ROWS[at]),
@@ -176,7 +174,7 @@ impl Growth<'_> {
         self.finish()
     }
 
-    /// The values that nothing reads are its results, and some others.
+    /// Makes results of the values that nothing reads, and of some others.
     fn finish(mut self) -> Option<Grown> {
         let mut results = 0;
         for value in &self.values {
@@ -189,7 +187,7 @@ impl Growth<'_> {
         Some(Grown { graph, inputs: self.inputs, kinds: self.kinds, types: self.types })
     }
 
-    /// One more operation.
+    /// Adds an operation.
     fn step(&mut self, (kind, version, inputs, attributes, outputs): Row) -> Option<()> {
         let mut taken: Vec<Value> = Vec::new();
         for input in inputs.split_whitespace() {
@@ -205,7 +203,7 @@ impl Growth<'_> {
         self.add((kind, version), &attributes, &taken, Vec::new(), outputs)
     }
 
-    /// Adds an operation, unless the graph is tame and it would not run.
+    /// Adds an operation, unless the graph is tame and the operation would not run.
     pub(super) fn add(
         &mut self,
         (kind, version): (&'static str, &str),
@@ -235,22 +233,22 @@ impl Growth<'_> {
         Some(())
     }
 
-    /// Whether the graph is one that OpenVINO should take.
+    /// Whether the graph should run in OpenVINO.
     pub(super) fn is_broad(&self) -> bool {
         self.broad
     }
 
-    /// How many operations there are.
+    /// The number of operations.
     pub(super) fn count(&self) -> usize {
         self.kinds.len()
     }
 
-    /// The value that was made last.
+    /// The last value.
     pub(super) fn last(&self) -> Option<Value> {
         self.values.last().cloned()
     }
 
-    /// Inputs too many, too few, or others.
+    /// Adds, removes or exchanges inputs.
     fn disturb(&mut self, taken: &mut Vec<Value>) {
         match self.c.below(12) {
             9 => drop(taken.pop()),
@@ -263,8 +261,8 @@ impl Growth<'_> {
         }
     }
 
-    /// An attribute as a row writes it. Sometimes, and more often in a wild graph, it is missing,
-    /// or anything.
+    /// An attribute of a row. Sometimes, and more often in a wild graph, it is missing or
+    /// arbitrary.
     fn attribute(&mut self, text: &'static str, first: &Fact) -> Option<(&'static str, String)> {
         let (name, options) = text.split_once('=')?;
         let rank = first.shape.rank().unwrap_or(3);
@@ -285,7 +283,7 @@ impl Growth<'_> {
         Some((name, list.join(",")))
     }
 
-    /// An input as a row writes it.
+    /// An input of a row.
     fn input(&mut self, text: &str, first: Option<Fact>) -> Option<Value> {
         let (what, sizes) = text.split_once(':').unwrap_or((text, ""));
         let fact = first.unwrap_or_else(|| Fact::new(F32, PartialShape::scalar()));
@@ -323,7 +321,7 @@ impl Growth<'_> {
         }
     }
 
-    /// A value that is there already, or a new input: of a rank, and of some types.
+    /// An existing value, or a new input, of these ranks and types.
     pub(super) fn value(&mut self, ranks: &str, is: impl Fn(ElementType) -> bool) -> Option<Value> {
         let ranks = match ranks.split_once('-') {
             Some((low, high)) => low.parse().ok()?..=high.parse().ok()?,
@@ -351,7 +349,7 @@ impl Growth<'_> {
         self.parameter(element_type, &sizes)
     }
 
-    /// The ranks of an input of which nothing is asked.
+    /// The ranks of an unrestricted input.
     fn any_rank(&self) -> RangeInclusive<usize> {
         if self.broad { 0..=6 } else { 1..=4 }
     }
@@ -361,7 +359,7 @@ impl Growth<'_> {
         if self.broad && self.c.once_in(40) { 0 } else { self.c.of(&SIZES) }
     }
 
-    /// A new input. Some of its sizes are left open.
+    /// A new input. Some of its sizes are dynamic.
     pub(super) fn parameter(
         &mut self,
         element_type: ElementType,
@@ -400,8 +398,8 @@ impl Growth<'_> {
         Some(value)
     }
 
-    /// A value of the type of another: of its sizes (`s`), of its rank (`o`), or that broadcasts
-    /// (`b`).
+    /// A value of the type of `first`: of its sizes (`s`), of its rank (`o`), or broadcastable to
+    /// it (`b`).
     fn mate(&mut self, what: &str, first: &Fact) -> Option<Value> {
         let fits = |v: &&Value| {
             let same = match what {
@@ -424,7 +422,7 @@ impl Growth<'_> {
         self.constant(first.element_type, &sizes)
     }
 
-    /// A constant of noise, some of infinities and the like.
+    /// A constant of noise, sometimes with infinities and other special values.
     pub(super) fn constant(&mut self, element_type: ElementType, sizes: &[usize]) -> Option<Value> {
         if sizes.iter().product::<usize>() > 4 * MOST {
             return None;
@@ -434,13 +432,13 @@ impl Growth<'_> {
         self.held(&tensor)
     }
 
-    /// A constant of one number.
+    /// A constant scalar.
     pub(super) fn number(&mut self, number: f32, element_type: ElementType) -> Option<Value> {
         let tensor = Tensor::from_vec(&[], vec![number]).ok()?;
         self.held(&runtime::convert(&tensor, element_type).ok()?)
     }
 
-    /// A constant of integers. Sometimes, and more often in a wild graph, one of them is another.
+    /// A constant of integers. Sometimes, and more often in a wild graph, one of them is arbitrary.
     pub(super) fn integers(&mut self, sizes: &[usize], mut list: Vec<i64>) -> Option<Value> {
         if self.c.once_in(if self.wild { 6 } else { 20 }) && !list.is_empty() {
             let at = self.c.below(list.len());
@@ -460,7 +458,7 @@ impl Growth<'_> {
         Some(Value { port, fact })
     }
 
-    /// Sizes as a row writes them.
+    /// The sizes in a row.
     fn sizes(&mut self, text: &str, first: &Fact) -> Vec<usize> {
         let own = known_sizes(first);
         let at = |axis: usize| own.get(axis).copied().unwrap_or(3);
@@ -478,7 +476,7 @@ impl Growth<'_> {
         text.split(',').filter(|t| !t.is_empty()).map(&mut size).collect()
     }
 
-    /// A list that fits a value.
+    /// A list that is valid for a value.
     fn list(&mut self, text: &str, first: &Fact) -> Option<Value> {
         let own = known_sizes(first);
         let rank = own.len();
@@ -514,7 +512,7 @@ impl Growth<'_> {
         self.integers(&[list.len()], list)
     }
 
-    /// Sizes of another shape of as many elements.
+    /// The sizes of another shape with as many elements.
     fn pattern(&mut self, mut sizes: Vec<usize>) -> Vec<i64> {
         for _ in 0..1 + self.c.below(3) {
             let axis = self.c.below(sizes.len());
@@ -538,13 +536,13 @@ impl Growth<'_> {
     }
 }
 
-/// The sizes of a value; 3 where one is not known.
+/// The sizes of a value; 3 for unknown ones.
 pub(super) fn known_sizes(fact: &Fact) -> Vec<usize> {
     let dims = fact.shape.dims().unwrap_or_default();
     dims.iter().map(|dim| dim.size().filter(|size| *size <= MOST).unwrap_or(3)).collect()
 }
 
-/// Whether a value of a tame graph may be as it is.
+/// Whether a value is allowed in a tame graph.
 fn is_small(fact: &Fact) -> bool {
     let volume = fact.shape.volume().max();
     fact.element_type.is_static()
@@ -552,7 +550,7 @@ fn is_small(fact: &Fact) -> bool {
         && fact.shape.rank().is_some_and(|rank| rank <= 6)
 }
 
-/// What is known of the outputs of an operation, unless it refuses its attributes or its inputs.
+/// The facts of the outputs of an operation, unless it rejects its attributes or inputs.
 fn facts_of(
     (kind, version): (&str, &str),
     attributes: &[(&str, String)],

@@ -1,6 +1,6 @@
-//! Graphs for another implementation: each with its inputs and what irrun computes.
+//! Graphs for another implementation, each with its inputs and irrun's outputs.
 //!
-//! `fuzz/hunt.py` has them written, runs them with OpenVINO and compares.
+//! `fuzz/hunt.py` lets this write them, runs them with OpenVINO and compares.
 
 use super::graphs::{self, Grown};
 use super::run::{MEMORY, open, outputs, session};
@@ -9,10 +9,10 @@ use runtime::{Options, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Bytes that a graph of 30 operations takes, and more.
+/// More bytes than a graph of 30 operations uses.
 const BYTES: u64 = 2400;
 
-/// The bytes of a graph, by its number: SplitMix64.
+/// The bytes of graph `number`, by SplitMix64.
 fn bytes(number: u64) -> Vec<u8> {
     let word = |i: u64| {
         let z = (number << 16 | i).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -24,8 +24,8 @@ fn bytes(number: u64) -> Vec<u8> {
 }
 
 /// Writes a graph as `NUMBER.xml` and `.bin`, its inputs as `NUMBER.inputs.npz`, and its outputs,
-/// planned and as written, as `NUMBER.outputs.npz`. The line that comes back begins with the number
-/// and `ok`, `none` where there is no such graph, `error` where it does not run, or `panic`.
+/// optimised and as written, as `NUMBER.outputs.npz`. Returns a line with the number and `ok`,
+/// `none` if there is no such graph, `error` if it does not run, or `panic`.
 pub fn write(dir: &Path, number: u64) -> String {
     let written = catch_unwind(AssertUnwindSafe(|| files(dir, number)));
     match written {
@@ -50,7 +50,7 @@ fn files(dir: &Path, number: u64) -> Result<&'static str, String> {
     Ok("ok")
 }
 
-/// The outputs of a graph, planned and as it is written.
+/// The outputs of a graph, optimised and as written.
 fn both(grown: &Grown) -> Result<[Vec<Tensor>; 2], String> {
     runtime::set_memory_limit(Some(MEMORY));
     let (graph, inputs) = (&grown.graph, &grown.inputs);

@@ -1,7 +1,7 @@
-//! Fuzz targets of irrun: each takes any bytes, and panics where a promise does not hold.
+//! Fuzz targets of irrun: each takes any bytes, and panics if a promise does not hold.
 //!
-//! `make fuzz TARGET=run MINUTES=5` hands them to libFuzzer. `crates/irrun/tests/fuzz_corpus.rs`
-//! includes this file and tries each on what is kept below `fuzz/corpus`, and on some more.
+//! `make fuzz TARGET=run MINUTES=5` runs one with libFuzzer. `crates/irrun/tests/fuzz_corpus.rs`
+//! includes this file, and runs each target on the inputs below `fuzz/corpus` and on some more.
 
 mod bodies;
 mod choices;
@@ -22,7 +22,7 @@ pub mod xml;
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
 
-/// Each target by its name.
+/// The targets by name.
 pub const TARGETS: [(&str, Target); 8] = [
     ("bin", bin::bin),
     ("case", case::case),

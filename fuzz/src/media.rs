@@ -1,11 +1,11 @@
-//! Pictures and sound: `.png`, `.jpg` and `.wav`.
+//! Images and sound: `.png`, `.jpg` and `.wav`.
 
 use infer::PartialShape;
 use ir::ElementType::{self, Dynamic, F32, I8, U8};
 use irrun::media::picture::{Channels, PictureArgs};
 use irrun::media::{Kind, Wanted};
 
-/// What an input may take, and whether every picture can be one of these.
+/// Shapes of inputs, and whether every image can be converted to them.
 const SHAPES: [(&str, bool); 7] = [
     ("...", true),
     ("1,3,?,?", true),
@@ -15,11 +15,11 @@ const SHAPES: [(&str, bool); 7] = [
     ("1,2,?", false),
     ("?", false),
 ];
-/// Types that are asked for.
+/// The types of inputs.
 const TYPES: [ElementType; 4] = [Dynamic, F32, U8, I8];
 
-/// A file becomes a tensor of a shape that the input takes, or an error. A picture that becomes one
-/// for some input does for every input that takes pictures.
+/// A file becomes a tensor of a shape that the input takes, or an error. An image that fits some
+/// input fits every input that takes images.
 pub fn media(data: &[u8]) {
     let kinds = match Kind::of_bytes(data) {
         Some(kind) => vec![kind],

@@ -1,13 +1,13 @@
-//! Tensors of numbers that differ from each other.
+//! Tensors of different numbers.
 
 use ir::ElementType;
 use runtime::Tensor;
 
-/// What floating-point code likes least.
+/// Special floating-point values.
 const SPECIAL: [f32; 8] =
     [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, 1e-40, f32::MAX, f32::MIN_POSITIVE];
 
-/// Numbers of SplitMix64, between -1 and 1.
+/// Numbers between -1 and 1, by SplitMix64.
 fn noise(count: usize, seed: u64) -> impl Iterator<Item = f32> {
     (0..count as u64).map(move |i| {
         let z = (seed << 32 | i).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -17,8 +17,8 @@ fn noise(count: usize, seed: u64) -> impl Iterator<Item = f32> {
     })
 }
 
-/// A tensor of a type and sizes, from a seed: of numbers around 0, some seeds of eighths. `None`
-/// for types that numbers cannot be converted to.
+/// A tensor of this type and shape, from a seed: numbers around 0, for some seeds multiples of 1/8.
+/// `None` for types without conversion from numbers.
 pub fn tensor(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<Tensor> {
     if element_type == ElementType::String {
         let text = noise(sizes.iter().product(), seed).map(|v| format!("{:.1}", v * 4.0).into());
@@ -28,8 +28,8 @@ pub fn tensor(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<T
     runtime::convert(&values, element_type).ok()
 }
 
-/// The same, of which some seeds give infinities and the like, and integers at the limits of a
-/// type.
+/// The same, for some seeds with infinities and other special values, or integers at the limits of
+/// the type.
 pub fn with_special(element_type: ElementType, sizes: &[usize], seed: u64) -> Option<Tensor> {
     if seed % 16 != 15 || element_type == ElementType::String {
         return tensor(element_type, sizes, seed);
@@ -42,7 +42,7 @@ pub fn with_special(element_type: ElementType, sizes: &[usize], seed: u64) -> Op
         let values = Tensor::from_vec(sizes, values).ok()?;
         return runtime::convert(&values, element_type).ok();
     };
-    // What is beyond i64 becomes the largest number of u64.
+    // Limits beyond i64 become the largest u64.
     let [low, high] = [low, high].map(|limit| i64::try_from(limit).unwrap_or(-1));
     let limits = [high, low, high - 1, low + 1];
     let mut values: Vec<i64> = values.into_iter().map(|v| v as i64).collect();
@@ -51,7 +51,7 @@ pub fn with_special(element_type: ElementType, sizes: &[usize], seed: u64) -> Op
     runtime::convert(&Tensor::from_vec(sizes, values).ok()?, element_type).ok()
 }
 
-/// Numbers that a type holds.
+/// Numbers that are in the range of a type.
 fn numbers(element_type: ElementType, sizes: &[usize], seed: u64) -> Vec<f32> {
     let scale = [2.0, 0.5, 1.0, 6.0][(seed % 4) as usize];
     let is_unsigned = element_type.integer_range().is_some_and(|(low, _)| low >= 0);

@@ -1,17 +1,17 @@
-//! Arrays in files: `.npy`, `.npz` and `.safetensors`.
+//! Array files: `.npy`, `.npz` and `.safetensors`.
 
 use ir::ElementType::{self, BF16, Dynamic, F32, I4, I64, String, U1};
 use irrun::npy::{Cast, from_stream, write};
 use irrun::npz::Npz;
 use runtime::Tensor;
 
-/// Types that are asked for.
+/// The requested types.
 const WANTED: [ElementType; 7] = [Dynamic, F32, I64, BF16, I4, U1, String];
-/// Arrays of an archive that are read.
+/// The most arrays of an archive that are read.
 const MOST: usize = 4;
 
-/// A file is an array or an error, for each type that it may be wanted as. What is read is the same
-/// when it has been written and read again.
+/// A file is an array or an error, for each requested type. An array is the same after writing and
+/// reading it again.
 pub fn npy(data: &[u8]) {
     for wanted in WANTED {
         for cast in [Cast::Convert, Cast::Offer, Cast::Keep] {
@@ -36,7 +36,7 @@ pub fn npy(data: &[u8]) {
     }
 }
 
-/// Writing an array and reading it gives the same one.
+/// Writing an array and reading it gives the same array.
 fn comes_back(tensor: &Tensor) {
     let mut file = Vec::new();
     let written = write(tensor, &mut file);

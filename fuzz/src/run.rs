@@ -1,4 +1,4 @@
-//! Graphs that run: the same bits planned and as they are written.
+//! Tame graphs: the same bits optimised and as written.
 
 use super::graphs::{self, Grown};
 use infer::{Facts, Inputs, PartialShape};
@@ -6,12 +6,12 @@ use ir::{ElementType, Graph, Layer};
 use runtime::{Activations, Options, Plan, Precision, Session, Tensor, Threads};
 use std::sync::{Arc, OnceLock};
 
-/// Memory that tensors may take.
+/// The memory limit of tensors.
 pub const MEMORY: u64 = 1 << 28;
 
-/// A graph has the same outputs, bit for bit, in each run, on any number of threads, and with
-/// `--no-optimize`, unless docs/numerics.md says otherwise; they lie within what was inferred. Of
-/// operands that are rounded to bf16, each run has the same bits.
+/// A graph has the same outputs, bit for bit, in each run, with any number of threads, and with
+/// `--no-optimize`, unless docs/numerics.md says otherwise. The outputs match the inferred facts.
+/// In bf16, all runs have the same bits.
 pub fn run(data: &[u8]) {
     let Some(grown) = graphs::tame(data) else { return };
     runtime::set_memory_limit(Some(MEMORY));
@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
     }
     let mut planned = session(graph, &facts, &Options::default());
     let first = outputs(&mut planned, inputs, "planned");
-    // What is wrong with a layer is not found out where a plan does not need what it computes.
+    // An error in a layer is not found if the optimised plan does not need its output.
     let Ok(written) = written else { return };
     let first = first.unwrap_or_else(|e| panic!("planned, it fails: {e}"));
     is_within(graph, &facts, &first);
@@ -55,11 +55,10 @@ pub fn run(data: &[u8]) {
     compare(&second.unwrap_or_default(), &first, "in the second run, in bf16");
 }
 
-/// What is known of a graph with the sizes that it leaves open.
+/// The facts of a graph with its dynamic sizes.
 pub(super) fn open(grown: &Grown, exact: &Facts) -> Result<Facts, String> {
     match grown.kinds.contains(&"Squeeze") {
-        // An axis that it names is taken for one of size 1 where its size is open, as OpenVINO
-        // does.
+        // An axis of unknown size that Squeeze names is assumed to have size 1, as in OpenVINO.
         true => Ok(exact.clone()),
         false => {
             infer::propagate(&grown.graph, &Inputs::default()).map_err(|error| error.to_string())
@@ -67,7 +66,7 @@ pub(super) fn open(grown: &Grown, exact: &Facts) -> Result<Facts, String> {
     }
 }
 
-/// The graph that bytes describe, as people read it.
+/// The graph of these bytes as text.
 pub fn text(data: &[u8]) -> String {
     graphs::tame(data).map(|grown| grown.text()).unwrap_or_default()
 }
@@ -77,7 +76,7 @@ pub(super) fn session(graph: &Graph, facts: &Facts, options: &Options) -> Option
     on(2, graph, facts, options)
 }
 
-/// A session on so many threads, one to three, that all of them share.
+/// A session on one to three threads, shared by all sessions with as many.
 fn on(count: usize, graph: &Graph, facts: &Facts, options: &Options) -> Option<Session> {
     static THREADS: [OnceLock<Arc<Threads>>; 4] = [const { OnceLock::new() }; 4];
     let plan: Plan = runtime::compile_with(graph, facts, options).ok()?;
@@ -85,7 +84,7 @@ fn on(count: usize, graph: &Graph, facts: &Facts, options: &Options) -> Option<S
     Some(plan.session_on(Arc::clone(threads)))
 }
 
-/// What a run gives.
+/// The outputs of a run.
 pub(super) fn outputs(
     session: &mut Option<Session>,
     inputs: &[Tensor],
@@ -95,7 +94,7 @@ pub(super) fn outputs(
     session.run(inputs).map_err(|error| error.to_string())
 }
 
-/// Whether types and shapes are such as were inferred.
+/// Checks that types and shapes match the inferred facts.
 fn is_within(graph: &Graph, facts: &Facts, outputs: &[Tensor]) {
     for (&result, output) in graph.results().iter().zip(outputs) {
         let Some(fact) = graph.inputs_of(result).first().and_then(|port| facts.output(*port))
@@ -109,7 +108,7 @@ fn is_within(graph: &Graph, facts: &Facts, outputs: &[Tensor]) {
     }
 }
 
-/// Whether nothing is in the graph that docs/numerics.md lists as rounded in another way when it is
+/// Whether the graph has no operation that docs/numerics.md lists as rounded differently when
 /// optimised.
 fn has_same_bits(grown: &Grown) -> bool {
     let any = |kinds: &[&str]| grown.kinds.iter().any(|kind| kinds.contains(kind));
@@ -127,7 +126,7 @@ fn has_same_bits(grown: &Grown) -> bool {
     !(half || attention || quantized || gelu || rooted || rows || layout)
 }
 
-/// Whether random numbers are drawn without a seed: each run has others.
+/// Whether random numbers are drawn without a seed, so that each run differs.
 fn draws_anew(grown: &Grown) -> bool {
     let seed = |layer: &Layer, name: &str| {
         let given = layer.data.iter().find(|(key, _)| key == name);
@@ -138,7 +137,7 @@ fn draws_anew(grown: &Grown) -> bool {
     grown.graph.layers().iter().filter(draws).any(is_open)
 }
 
-/// Equal to the bit; where one is NaN, so is the other.
+/// Equal to the bit, except that any NaN equals any NaN.
 fn compare(some: &[Tensor], others: &[Tensor], how: &str) {
     assert_eq!(some.len(), others.len(), "{how}");
     for (i, (a, b)) in some.iter().zip(others).enumerate() {

@@ -1,4 +1,4 @@
-//! What people type as `--shape`, `--range` and `--set`.
+//! The arguments of `--shape`, `--range` and `--set`.
 
 use super::xml::told;
 use ir::ElementType::F32;
@@ -8,8 +8,8 @@ use irrun::ranges;
 use irrun::symbolic::{self, Symbols};
 use std::sync::OnceLock;
 
-/// Each line is a flag: `--set=`, `--range=`, or else the text of a `--shape`. They are shapes of
-/// the inputs of a small model, or an error with a message.
+/// Each line is an argument: `--set=`, `--range=`, or the text of a `--shape`. Together they give
+/// shapes of the inputs of a small model, or an error with a message.
 pub fn shapes(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (mut shapes, mut ranges, mut sets) = (Vec::new(), Vec::new(), Vec::new());
@@ -36,7 +36,7 @@ pub fn shapes(data: &[u8]) {
     assert_eq!(told(model(), &findings).is_empty(), findings.is_empty());
 }
 
-/// Two inputs of open sizes, a product of them, and a reshape.
+/// A MatMul of two inputs with dynamic sizes, and a Reshape.
 fn model() -> &'static Graph {
     static MODEL: OnceLock<Graph> = OnceLock::new();
     MODEL.get_or_init(|| {

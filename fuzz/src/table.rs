@@ -38,7 +38,7 @@ const ACTIVE: &str = "hidden_size=4 clip=0|0.8";
 
 /// All rows.
 pub const ROWS: &[Row] = &[
-    // Element by element.
+    // Element-wise.
     ("Abs", "opset1", "x", "", 1),
     ("Acos", "opset1", "x", "", 1),
     ("Acosh", "opset4", "x", "", 1),
@@ -101,7 +101,7 @@ pub const ROWS: &[Row] = &[
     ),
     ("FakeConvert", "opset13", "x ~1", "destination_type=f8e4m3|f8e5m2", 1),
     ("FakeQuantize", "opset1", "x ~-1 ~1 ~-1 ~1", "levels=256|16|2 auto_broadcast=numpy", 1),
-    // Of two values.
+    // Binary.
     ("Add", "opset1", "v b", NUMPY, 1),
     ("Add", "opset1", "x b", NUMPY, 1),
     ("Subtract", "opset1", "v b", NUMPY, 1),
@@ -201,7 +201,7 @@ pub const ROWS: &[Row] = &[
         "sorted=true|false index_element_type=i64 count_element_type=i32",
         4,
     ),
-    // Sums, order and search.
+    // Reductions, order and search.
     ("CumSum", "opset3", "v axis", "exclusive=false|true reverse=false|true", 1),
     ("ReduceL1", "opset4", "v axes", KEEP, 1),
     ("ReduceL2", "opset4", "x axes", KEEP, 1),
@@ -226,7 +226,7 @@ pub const ROWS: &[Row] = &[
     ("Bucketize", "opset3", "v w:4", "output_type=i64|i32 with_right_bound=true|false", 1),
     ("SearchSorted", "opset15", "w:5 v", "right_mode=true|false output_type=i64", 1),
     ("SegmentMax", "opset16", "x:2 i:N:1", "fill_mode=zero|lowest", 1),
-    // Products.
+    // Matrix products.
     ("MatMul", "opset1", "x:2-4 w:L,*", "transpose_a=false transpose_b=false", 1),
     ("MatMul", "opset1", "x:2-4 w:*,L", "transpose_a=false transpose_b=true", 1),
     ("MatMul", "opset1", "x:2 w:N,3", "transpose_a=true transpose_b=false", 1),
@@ -339,7 +339,7 @@ pub const ROWS: &[Row] = &[
     ),
     ("NV12toRGB", "opset8", "q:1,6,4,1", "", 1),
     ("I420toBGR", "opset8", "q:1,6,4,1", "", 1),
-    // Normalisation.
+    // Normalization.
     ("BatchNormInference", "opset5", "x:2-4 w:C w:C w:C w:C", "epsilon=0.001|0.1", 1),
     ("GroupNormalization", "opset12", "x:3-4 w:C w:C", "num_groups=1|2 epsilon=0.01", 1),
     (

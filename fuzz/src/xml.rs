@@ -1,12 +1,12 @@
-//! A `model.xml`: reading it, writing it again, and looking at all that it holds.
+//! A `model.xml`: reads it, writes it again, and visits all its content.
 
 use infer::Inputs;
 use ir::{Diagnostic, Diagnostics, Graph, Weights};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Any bytes are a graph or an error with a message. A graph of today's version is the same when it
-/// has been written and read again.
+/// Any bytes are a graph or an error with a message. A graph of a current version is the same after
+/// writing and reading it again.
 pub fn xml(data: &[u8]) {
     let weights = || Arc::new(Weights::from_bytes((0..=255).collect()));
     let path = Path::new("model.xml");
@@ -15,7 +15,7 @@ pub fn xml(data: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     analyse(&graph);
-    // Constants that the reader has made lie behind the weights that are written with the text.
+    // Constants made by the reader are behind the weights that are written with the text.
     let is_made = graph.layers().iter().any(|layer| layer.bytes.is_some());
     if graph.legacy_version().is_none() && !is_made {
         let text = ir::write_xml(&graph);
@@ -26,7 +26,7 @@ pub fn xml(data: &[u8]) {
     }
 }
 
-/// Findings as people see them.
+/// Findings as text.
 pub(super) fn told(graph: &Graph, findings: &[Diagnostic]) -> String {
     match findings {
         [] => String::new(),
@@ -34,7 +34,7 @@ pub(super) fn told(graph: &Graph, findings: &[Diagnostic]) -> String {
     }
 }
 
-/// All that inference finds has a text.
+/// All findings of inference can be printed.
 pub(super) fn analyse(graph: &Graph) {
     for nominal in [false, true] {
         let analysis = infer::analyse(graph, &Inputs { nominal, ..Inputs::default() });

@@ -1,4 +1,4 @@
-//! Operations that an embedding program adds to those of the table.
+//! Extensions: operations that a program adds to those of the table.
 
 use crate::rule::op::{Op, Parse};
 use crate::table::{self, Row, named};
@@ -7,24 +7,24 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Operations of a program's own. They come before those of the table, so that a program may put
-/// its own in place of one of these. Clones share everything.
+/// Operations of the program. They take precedence over those of the table, so a program can
+/// replace one. Clones share everything.
 ///
-/// A program that runs models adds operations with `irrun_runtime::register`, which adds the kernel
-/// as well.
+/// A program that runs models adds operations with `irrun_runtime::register`, which also adds the
+/// kernel.
 #[derive(Clone, Default)]
 pub struct Extensions(Option<Arc<Registered>>);
 
 #[derive(Clone, Default)]
 struct Registered {
     rows: Vec<Row>,
-    /// What runs each operation, in a form that this crate does not know.
+    /// What runs each operation, as a type that this crate does not know.
     lowerings: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
 impl Extensions {
-    /// Adds an operation that layers name by this type and version. `lowering` is what
-    /// [`Extensions::lowering`] gives back: whatever is needed to run it.
+    /// Adds an operation for layers of this type and version. [`Extensions::lowering`] gives
+    /// `lowering` back: whatever is needed to run the operation.
     pub fn register<T: Parse<Kind = ()>>(
         &mut self,
         op_type: &'static str,
@@ -41,7 +41,7 @@ impl Extensions {
         registered.lowerings.insert(TypeId::of::<T>(), Arc::new(lowering));
     }
 
-    /// What an operation was registered with, if that is an `L`.
+    /// What an operation was registered with, if it is an `L`.
     pub fn lowering<L: Any>(&self, op: &dyn Op) -> Option<&L> {
         let op: &dyn Any = op;
         self.0.as_ref()?.lowerings.get(&op.type_id())?.downcast_ref()
@@ -55,7 +55,7 @@ impl Extensions {
         let is_meant =
             |row: &&Row| row.op_type.eq_ignore_ascii_case(op_type) && row.versions.has(version);
         let rows = self.0.as_ref().map(|registered| registered.rows.as_slice()).unwrap_or_default();
-        // The last one that was added counts.
+        // The last registration counts.
         match rows.iter().rfind(is_meant) {
             Some(row) => Ok(*row),
             None => table::find(op_type, version).copied(),

@@ -1,4 +1,4 @@
-//! What is known of a tensor before it exists.
+//! Facts: what is known of a tensor before it exists.
 
 use crate::lattice::shape::PartialShape;
 use crate::lattice::value::PartialValue;

@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 
 /// Calls a macro with every row: `"Type", versions => module::Struct(Kind);`.
 ///
-/// `opset(a..=b)` means the type exists in opsets `a` to `b` with the same meaning; `named("x")`
-/// means `version="x"`. The optional `Kind` is a variant of `module::Kind`.
+/// `opset(a..=b)` means that the type exists in opsets `a` to `b` with the same meaning;
+/// `named("x")` means `version="x"`. The optional `Kind` is a variant of `module::Kind`.
 #[macro_export]
 macro_rules! opset {
     ($with:path) => {
@@ -303,7 +303,7 @@ macro_rules! opset {
     };
 }
 
-/// The versions in which a row's meaning holds.
+/// The versions that a row covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versions {
     /// Opsets from the first to the last, both included.
@@ -312,12 +312,12 @@ pub enum Versions {
     Named(&'static str),
 }
 
-/// Rows in which a type exists from one opset to another.
+/// A row for opsets.
 pub const fn opset(range: std::ops::RangeInclusive<u32>) -> Versions {
     Versions::Opset(*range.start(), *range.end())
 }
 
-/// Rows of a version outside the opsets.
+/// A row for a version outside the opsets.
 pub const fn named(name: &'static str) -> Versions {
     Versions::Named(name)
 }
@@ -331,7 +331,7 @@ impl Versions {
         }
     }
 
-    /// Whether a version that a file names is among these.
+    /// Whether this covers a version that a file names.
     pub(crate) fn has(&self, version: &str) -> bool {
         match self {
             Versions::Named(name) => *name == version,
@@ -344,12 +344,12 @@ impl Versions {
 
 fn opset_number(version: &str) -> Option<u32> {
     let digits = version.strip_prefix("opset")?;
-    // Neither `opset07` nor `opset+7`, which are numbers too.
+    // `opset07` and `opset+7` would parse as numbers too.
     digits.starts_with(|c| ('1'..='9').contains(&c)).then(|| digits.parse().ok())?
 }
 
-/// Types that files had before an opset did, with the version `experimental` or `extension`.
-/// OpenVINO reads them as those of opset6.
+/// Types that files used before an opset had them, with version `experimental` or `extension`.
+/// OpenVINO reads them as opset6.
 const BEFORE_OPSETS: [&str; 8] = [
     "ExperimentalDetectronDetectionOutput",
     "ExperimentalDetectronGenerateProposalsSingleImage",
@@ -364,11 +364,11 @@ const BEFORE_OPSETS: [&str; 8] = [
 /// One row of the table.
 #[derive(Clone, Copy)]
 pub struct Row {
-    /// The operation type in the words of the specification.
+    /// The operation type, as the specification spells it.
     pub op_type: &'static str,
     /// The versions it covers.
     pub versions: Versions,
-    /// The file of `ops/` that holds its rule; empty for an operation that a program has added.
+    /// The file of `ops/` with its rule; empty for an extension.
     pub module: &'static str,
     /// Reads the attributes of a layer.
     pub parse: fn(&mut Attrs<'_>) -> Result<Arc<dyn Op>, AttrError>,
@@ -399,7 +399,7 @@ static BY_TYPE: LazyLock<HashMap<String, Vec<&'static Row>>> = LazyLock::new(|| 
     for row in ROWS {
         map.entry(row.op_type.to_ascii_lowercase()).or_default().push(row);
     }
-    // The spelling that the writer uses for constants.
+    // The writer spells Constant as `Const`.
     let constant = map.get("constant").cloned().unwrap_or_default();
     map.insert("const".to_owned(), constant);
     map
@@ -408,7 +408,7 @@ static BY_TYPE: LazyLock<HashMap<String, Vec<&'static Row>>> = LazyLock::new(|| 
 /// Finds the row of a layer. Types are matched in any letter case, versions exactly.
 ///
 /// # Errors
-/// What exists instead, for a message.
+/// A message about the types or versions that exist instead.
 pub fn find(op_type: &str, version: &str) -> Result<&'static Row, String> {
     let rows = BY_TYPE.get(&op_type.to_ascii_lowercase());
     let rows = rows.map(Vec::as_slice).unwrap_or_default();

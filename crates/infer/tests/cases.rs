@@ -1,5 +1,5 @@
-//! Every row of `cases.json`: the shape rules of the founding operations, gathered from the tests,
-//! documents and sources of OpenVINO, oneDNN Graph, MXNet and Caffe.
+//! Every row of `cases.json`: the shape rules of the reshape and roll operations, collected from
+//! tests, documents and sources of OpenVINO, oneDNN Graph, MXNet and Caffe.
 
 mod support;
 
@@ -31,7 +31,7 @@ fn every_row() {
     assert!(wrong.is_empty(), "{count} of {} rows:\n{}", rows.len(), wrong.join("\n"));
 }
 
-/// Whether a result is the one the row expects, or that of the release it names.
+/// Whether a result is the one of the row, or that of the release it names.
 fn agrees(row: &Value, found: &Result<String, String>) -> bool {
     let expected = ["expected_shape", "expected_shape_2026_4_1"];
     expected.iter().filter_map(|key| row.get(*key)).any(|expected| match found {
@@ -48,8 +48,8 @@ fn data_type(row: &Value) -> ElementType {
     }
 }
 
-/// Infers the shape of a row. Its pattern is given by its values, or computed by the sub-graph that
-/// its `pattern_origin` describes.
+/// Infers the shape of a row. Its pattern is a constant, or computed by the sub-graph that its
+/// `pattern_origin` describes.
 fn infer(row: &Value, by_sub_graph: bool) -> Result<String, String> {
     let mut model = Model::new();
     let data = model.input(data_type(row), &shape(&row["input_shape"]).to_string());
@@ -75,7 +75,7 @@ fn infer(row: &Value, by_sub_graph: bool) -> Result<String, String> {
     model.infer(row["op"].as_str().unwrap(), version, &attributes, &inputs)
 }
 
-/// `-1` is unknown, text is an interval, null is an unknown rank.
+/// `-1` is unknown, a string is an interval, null is an unknown rank.
 fn shape(dims: &Value) -> PartialShape {
     let Some(dims) = dims.as_array() else { return PartialShape::unranked() };
     let dims: Vec<String> = dims.iter().map(text).collect();
@@ -93,7 +93,7 @@ fn attribute(value: &Value) -> String {
     }
 }
 
-/// A small integer input: constants where all is known, else what is known of it.
+/// A small integer input: a constant if all values are known, else their bounds.
 fn values(model: &mut Model, values: &Value, element_type: Option<&str>) -> OutputRef {
     let element_type = element_type.map_or(I64, |t| ElementType::from_attribute(t).unwrap());
     if let Some(unknown) = values.get("unknown_values_shape") {
@@ -125,7 +125,7 @@ fn interval(value: &Value) -> Interval {
     Interval::between(lo.parse().unwrap(), hi.parse().unwrap_or(Interval::INF))
 }
 
-/// The sub-graph that computes a pattern from the shape of the data, as the peer's test builds it.
+/// The sub-graph that computes a pattern from the shape of the data, as in the test of its origin.
 fn sub_graph(model: &mut Model, data: OutputRef, origin: &str) -> OutputRef {
     let index = if origin.contains("i32") { I32 } else { I64 };
     let shape = layer(model, "ShapeOf", "opset3", &[("output_type", index.name())], &[data]);

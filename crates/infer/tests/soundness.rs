@@ -1,12 +1,12 @@
 //! What is inferred for bounded inputs holds for every input within the bounds.
 //!
-//! Random chains of the founding operations are propagated twice: with the bounds, and with sizes
-//! and values drawn from them. Every shape of the second lies inside that of the first.
+//! Random chains of reshape and roll operations are propagated twice: with bounds, and with sizes
+//! and values drawn from them. Every shape of the second is within that of the first.
 //!
-//! Three answers of OpenVINO that its users rely on are not sound, and are kept out here:
-//! -1 beside a literal 0 is refused unless the data is known to be empty; a value known as `0..n`
-//! is a size even where special_zero would make a 0 a copy; and equal symbols cancel although
-//! 0 of 0 elements leaves 1. See `docs/dialects/reshape-and-roll.md`.
+//! Three answers of OpenVINO that its users rely on are not sound, and are left out here: -1 with a
+//! literal 0 is rejected unless the data is known to be empty; a value known as `0..n` is a size
+//! even if special_zero would make a 0 a copy; and equal symbols cancel although 0 elements over 0
+//! elements give 1. See `docs/dialects/reshape-and-roll.md`.
 
 use ir::ElementType::{F32, I64};
 use ir::{Graph, GraphBuilder, OutputRef};
@@ -103,7 +103,7 @@ fn text(list: &[i64]) -> String {
     list.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A chain as a graph, what is known of its inputs by bounds and exactly, and its tensors.
+/// A chain as a graph, its inputs as bounds and as exact values, and its tensors.
 struct Chain {
     graph: Graph,
     bounds: Inputs,
@@ -141,7 +141,7 @@ impl Chain {
         Chain { graph: g.finish().unwrap(), bounds, exact, tensors }
     }
 
-    /// Compares tensor by tensor, up to the first that the exact inputs make an error.
+    /// Compares tensor by tensor, up to the first error with the exact inputs.
     fn check(&self) -> Result<(), TestCaseError> {
         let bounded = analyse(&self.graph, &self.bounds);
         let exact = analyse(&self.graph, &self.exact);
@@ -163,7 +163,7 @@ impl Chain {
     }
 }
 
-/// What is known of a pattern: bounds, or the numbers drawn; -1 at `infer`.
+/// The pattern as bounds or as the values drawn, with -1 at `infer`.
 fn known(pattern: &[Drawn], infer: Option<usize>, exact: bool) -> InputSpec {
     let value = |(i, d): (usize, &Drawn)| {
         if infer == Some(i) {

@@ -41,7 +41,7 @@ fn caffe(data: &str, attributes: &[(&str, &str)]) -> Result<String, String> {
     dialect("Reshape", "caffe", data, attributes)
 }
 
-/// Roll-7 of f32 data, with shift and axes of which only type and shape are known.
+/// Roll-7 of f32 data; of shift and axes only type and shape are known.
 fn roll(
     data: &str,
     shift: (ElementType, &str),
@@ -93,7 +93,7 @@ fn openvino_reshape_1_example_5_copy_first_infer_second() {
 #[test]
 fn openvino_reshape_1_volume_is_kept() {
     refuses(reshape("2,3", &[2, 4], "false"), "[2,3] has 6 elements, the requested shape [2,4]");
-    // OpenVINO leaves out this check when special_zero meets a 0.
+    // OpenVINO omits this check if special_zero meets a 0.
     refuses(reshape("2,3", &[0, 4], "true"), "[2,3] has 6 elements, the requested shape [2,4]");
 }
 
@@ -168,8 +168,8 @@ fn openvino_roll_7_xml_example_1_one_shift_for_each_axis() {
 #[test]
 fn openvino_roll_7_xml_example_2_one_scalar_shift_for_two_axes() {
     gives(roll("3,10,100,200", (I64, ""), (I64, "2")), "f32[3,10,100,200]");
-    // As drawn, the shift has one dim of size 1. It then is no scalar, and the document's own rule
-    // asks for one axis.
+    // As drawn, the shift has one dim of size 1. So it is no scalar, and by the rule of the
+    // document there must be one axis.
     refuses(roll("3,10,100,200", (I64, "1"), (I64, "2")), "is [1], axes are [2]");
 }
 
@@ -237,7 +237,7 @@ fn onednn_staticreshape_1_zero_as_is_without_special_zero() {
 #[test]
 fn onednn_staticreshape_1_zero_and_minus_one_exclude_each_other() {
     refuses(onednn("0,2,8,6", "-1,0", "false"), "-1 cannot be inferred beside a dim of 0");
-    // The source refuses a copied 0 as well; a copied size leaves nothing open.
+    // oneDNN's source also rejects a copied 0; a copied size leaves nothing to infer.
     refuses(onednn("0,3", "0,-1", "true"), "-1 cannot be inferred beside a dim of 0");
     gives(onednn("2,3", "0,-1", "true"), "f32[2,3]");
 }
@@ -297,7 +297,7 @@ fn mxnet_reshape_minus_2_copies_the_rest() {
     gives(mxnet("2,3,4", "(-2,)"), "f32[2,3,4]");
     gives(mxnet("2,3,4", "(2,-2)"), "f32[2,3,4]");
     gives(mxnet("2,3,4", "(-2,1,1)"), "f32[2,3,4,1,1]");
-    // The operator puts the inferred dim at the place of its code, which -2 has moved.
+    // MXNet puts the inferred dim at the position of its code, which -2 has moved.
     gives(mxnet("2,3", "(-2,-1)"), "f32[2,3,1]");
 }
 
@@ -328,7 +328,7 @@ fn mxnet_reshape_reverse_reads_from_the_right() {
         dialect("Reshape", "mxnet", data, &[("shape", shape), ("reverse", "1")])
     };
     gives(reversed("10,5,4", "(-1,0)"), "f32[50,4]");
-    // A split is then written with its -4 last.
+    // A split then has its -4 last.
     gives(reversed("64", "(16,4,-4)"), "f32[16,4]");
     refuses(reversed("64", "(-4,16,4)"), "needs two sizes after it");
 }
@@ -368,7 +368,7 @@ fn caffe_reshape_axis_keeps_the_beginning() {
 
 #[test]
 fn caffe_reshape_axis_minus_3_as_documented_does_not_work() {
-    // The document claims 2x2x4; by its own rule -3 is axis 0, and so the layer reads it.
+    // The document claims 2x2x4. By its own rule -3 is axis 0, and the layer reads it so.
     let example = caffe("2,8", &[("dim", "2,4"), ("axis", "-3")]);
     refuses(example, "[2,8] has 16 elements, the requested shape [2,4] has 8");
 }

@@ -1,9 +1,9 @@
-//! The versions that files may name: every type in every opset in which OpenVINO reads it.
+//! The versions that files may name: every type in every opset that OpenVINO reads it in.
 
 use irrun_infer::{Row, find};
 
-/// Opsets and types, a line for each set of opsets. Opsets joined by `-` mean the same operation.
-/// Asked of OpenVINO 2026.4 with a file for each type and opset.
+/// Opsets and types, one line per set of opsets. Opsets joined by `-` mean the same operation.
+/// Asked of OpenVINO 2026.4 with a file per type and opset.
 const READ: &str = "
 1-1: Reverse Xor
 1-1 3-16: RNNCell ShuffleChannels
@@ -62,8 +62,7 @@ const READ: &str = "
 17-17: BGRtoNV12 ErfInv GroupedMatMul RGBtoNV12
 ";
 
-/// Types of which two versions differ in nothing that irrun distinguishes, so that one row has
-/// both.
+/// Types with versions that irrun does not distinguish, so that one row covers them.
 const JOINED: [&str; 2] = ["NonMaxSuppression", "TopK"];
 
 /// Types with the first and last opset of each of their meanings.
@@ -105,7 +104,7 @@ fn every_type_is_found_in_the_opsets_that_have_it() {
             assert!(!same || JOINED.contains(&kind), "{kind} is another one from opset{first} on");
             before = Some(this);
         }
-        // Before the first, after the last, and where an opset has forgotten it.
+        // Before the first, after the last, and in opsets that lack it.
         let read = |n| spans.iter().any(|(first, last)| (*first..=*last).contains(&n));
         let more = (0..=20).find(|&n| !read(n) && row(kind, n).is_some());
         assert_eq!(more, None, "{kind} {spans:?}");

@@ -1,4 +1,4 @@
-//! A `.bin` that is not there, or not all of it, is one finding, whatever the number of constants.
+//! A `.bin` that is missing or too short is one finding, whatever the number of constants.
 
 use ir::{Code, Diagnostic, GraphBuilder, Weights};
 use irrun_infer::{Inputs, analyse};
@@ -39,7 +39,7 @@ fn a_missing_end_is_reported_once() {
     let said = "its end is missing from \"Const_0\" on, 11 bytes after the 5 that are there; \
                 2 constants need it";
     assert!(finding.message.ends_with(said), "{}", finding.message);
-    // Of one constant there is more to say.
+    // For a single constant the finding has more detail.
     let one = findings(Weights::from_bytes(vec![0; 15]));
     let [finding] = &one[..] else { panic!("{one:?}") };
     assert!(finding.message.starts_with("bytes 8..16 lie outside"), "{finding:?}");

@@ -168,7 +168,7 @@ impl LayerBuilder<'_> {
     }
 }
 
-/// A count as the format's ids write it. No collection in memory exceeds 64 bits.
+/// A count in the type of the format's ids. No collection in memory exceeds 64 bits.
 fn count(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a file, with stable codes and the place in the XML.
+//! Findings about a file, with stable codes and the place in the XML.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether the text of the XML is wrong, so that seeing it helps.
+    /// Whether the text of the XML is at fault, so that an excerpt helps.
     fn is_of_text(self) -> bool {
         (Code::Syntax.number()..=Code::UnknownAttribute.number()).contains(&self.number())
     }
@@ -107,13 +107,13 @@ impl fmt::Display for Code {
     }
 }
 
-/// How bad a finding is: an error stops the model from running, a warning does not, and a note
+/// The severity of a finding: an error stops the model from running, a warning does not, and a note
 /// is no fault of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Severity {
     /// The model cannot run.
     Error,
-    /// The model runs; the file still is not what a converter would have written.
+    /// The model runs, but a converter would not have written such a file.
     Warning,
     /// Something worth knowing; nothing is wrong.
     Note,
@@ -129,8 +129,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A byte offset into the XML. Never part of equality: two graphs that say the same are equal
-/// wherever their text stands.
+/// A byte offset into the XML. Not part of equality: equal graphs may come from different text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByteOffset(pub usize);
 
@@ -147,12 +146,12 @@ impl Eq for ByteOffset {}
 pub struct SourceFile {
     path: PathBuf,
     text: String,
-    /// Where lines begin, but for the first. Most files have nothing wrong with them, and are not
-    /// searched for it.
+    /// The starts of all lines except the first. Computed on first use, since most files have no
+    /// findings.
     lines: OnceLock<Vec<usize>>,
 }
 
-/// Characters of a long line that are shown before a byte and after it.
+/// How many characters of a long line are shown before a byte and after it.
 const SHOWN: (usize, usize) = (30, 66);
 
 impl fmt::Debug for SourceFile {
@@ -162,12 +161,12 @@ impl fmt::Debug for SourceFile {
 }
 
 impl SourceFile {
-    /// A file that holds `text`.
+    /// A file with this text.
     pub fn new(path: &Path, text: String) -> SourceFile {
         SourceFile { path: path.to_owned(), text, lines: OnceLock::new() }
     }
 
-    /// What the file holds.
+    /// The text of the file.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -177,20 +176,20 @@ impl SourceFile {
         &self.path
     }
 
-    /// The line, counted from 1, that holds byte `at`.
+    /// The number of the line with byte `at`, from 1.
     pub fn line(&self, at: ByteOffset) -> usize {
         let search = || memchr::memchr_iter(b'\n', self.text.as_bytes()).map(|i| i + 1).collect();
         1 + self.lines.get_or_init(search).partition_point(|start| *start <= at.0)
     }
 
-    /// The line that holds byte `at` with its number, and a caret below that byte:
+    /// The line with byte `at`, its number, and a caret below the byte:
     ///
     /// ```text
     ///   31 | <layer id="4" name="roll" type="Roll">
     ///      | ^
     /// ```
     ///
-    /// Of a long line it shows the part around the byte. Nothing for a graph built in memory.
+    /// A long line is cut around the byte. `None` for a graph built in memory.
     fn excerpt(&self, at: ByteOffset) -> Option<String> {
         let (before, after) = self.text.split_at_checked(at.0)?;
         let is_inside = |c: &char| *c != '\n';
@@ -215,7 +214,7 @@ impl SourceFile {
             .then(|| format!("\n  {number} | {shown}\n  {:margin$} | {:column$}^", "", ""))
     }
 
-    /// `model.xml:31`, or nothing for a graph built in memory.
+    /// `model.xml:31`; empty for a graph built in memory.
     pub fn place(&self, at: ByteOffset) -> String {
         match self.path.file_name() {
             Some(name) => format!("{}:{}", name.to_string_lossy(), self.line(at)),
@@ -224,14 +223,14 @@ impl SourceFile {
     }
 }
 
-/// One thing that is wrong with a file or with running it.
+/// A finding: something that is wrong with a file or with running it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// Which rule is broken.
+    /// The rule that is broken.
     pub code: Code,
     /// Whether the model can still run.
     pub severity: Severity,
-    /// Where in the XML.
+    /// The place in the XML.
     pub at: ByteOffset,
     /// The id of the layer it concerns, if it concerns one.
     pub layer: Option<u64>,
@@ -243,16 +242,16 @@ pub struct Diagnostic {
     pub port: Option<String>,
     /// What is wrong and what to do, in one line.
     pub message: String,
-    /// What the layer was given: `inputs: f32[1,?,64,64]  i64[2] = {2, 5}`.
+    /// The inputs of the layer: `inputs: f32[1,?,64,64]  i64[2] = {2, 5}`.
     pub context: Option<String>,
-    /// How many further layers are wrong in the same way.
+    /// How many further layers have the same fault.
     pub alike: usize,
-    /// How many layers behind it are not known, or differ as well, because of it.
+    /// How many downstream layers are unknown, or differ as well, because of it.
     pub behind: usize,
 }
 
 impl Diagnostic {
-    /// Puts problems in the order of the file.
+    /// Sorts findings in the order of the file.
     pub fn sort(diagnostics: &mut [Diagnostic]) {
         diagnostics.sort_by_key(|p| p.at.0);
     }
@@ -284,7 +283,7 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::error(code, at, message) }
     }
 
-    /// The message with its port and what follows from it, as `--json` prints it.
+    /// The message with its port and its consequences, as `--json` prints it.
     pub fn full_message(&self) -> String {
         match &self.port {
             Some(port) => format!("{port}: {}{}", self.message, self.consequences()),
@@ -292,7 +291,7 @@ impl Diagnostic {
         }
     }
 
-    /// What else is wrong because of it: nothing, or a text that follows the message.
+    /// The consequences, as text that follows the message; may be empty.
     fn consequences(&self) -> String {
         let layers = |n: usize| if n == 1 { "1 layer".into() } else { format!("{n} layers") };
         let mut text = String::new();
@@ -312,11 +311,11 @@ impl Diagnostic {
         text
     }
 
-    /// The whole text for a person:
-    /// `Roll "roll_3" (opset7, layer 41) at model.xml:1187, input 2 (axes): axis 5 is …`.
+    /// The finding as text for people: `Roll "roll_3" (opset7, layer 41) at model.xml:1187, input 2
+    /// (axes): axis 5 is …`.
     pub fn render(&self, source: &SourceFile) -> String {
         let place = match self.code {
-            // About a file, not about a line of the XML.
+            // These concern a file, not a line of the XML.
             Code::Unreadable | Code::UnusedWeights | Code::Unproven => String::new(),
             _ => source.place(self.at),
         };
@@ -334,7 +333,7 @@ impl Diagnostic {
         }
         text.push_str(&self.message);
         text.push_str(&self.consequences());
-        // Names and attributes may hold anything; a problem is one line.
+        // Names and attributes may hold line breaks, but a finding is one line.
         text = text.replace('\n', "\\n");
         if let Some(context) = &self.context {
             text.push_str("\n  ");
@@ -347,7 +346,7 @@ impl Diagnostic {
     }
 }
 
-/// Everything that is wrong with a file; printed one problem to a line.
+/// All findings about a file, printed one per line.
 #[derive(Clone, thiserror::Error)]
 pub struct Diagnostics {
     source_file: Arc<SourceFile>,
@@ -358,23 +357,23 @@ pub struct Diagnostics {
 pub type ReadError = Diagnostics;
 
 impl Diagnostics {
-    /// Problems of one file.
+    /// Findings about one file.
     pub fn new(source_file: Arc<SourceFile>, list: Vec<Diagnostic>) -> Diagnostics {
         Diagnostics { source_file, list }
     }
 
-    /// The problems, in the order of the file.
+    /// The findings, in the order of the file.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }
 
-    /// The file they are in.
+    /// The file that they concern.
     pub fn source_file(&self) -> &SourceFile {
         &self.source_file
     }
 }
 
-/// As it is displayed: a `main` that returns an error prints it so.
+/// Prints like `Display`, since a `main` that returns an error prints its `Debug` form.
 impl fmt::Debug for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -412,7 +411,7 @@ mod tests {
         let [line, caret] = lines[..] else { panic!("{inside}") };
         assert!(line.starts_with("3 | …é") && line.ends_with("é…"), "{line}");
         assert_eq!(caret.chars().count(), "  3 | …".chars().count() + 30 + 1);
-        // Within a letter, behind the end, an empty line: there is nothing to show.
+        // Inside a character, past the end, or in an empty line there is nothing to show.
         let none = [at("é").0 + 1, text.len() + 1, text.len()];
         assert!(none.iter().all(|at| file.excerpt(ByteOffset(*at)).is_none()));
     }

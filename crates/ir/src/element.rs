@@ -1,11 +1,11 @@
-//! Element types, the names the format gives them, and how their values are packed.
+//! Element types, their names in the format, and the packing of their values.
 
 use std::fmt;
 
 /// The type of a tensor's elements, as IR files name it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ElementType {
-    /// Not known before the inputs are (`dynamic`, `undefined`).
+    /// Unknown until the inputs are known (`dynamic`, `undefined`).
     Dynamic,
     /// One byte, 0 or 1.
     Boolean,
@@ -114,8 +114,8 @@ impl ElementType {
         self.row().1
     }
 
-    /// Reads a data attribute (`element_type`, `destination_type`), in any letter case.
-    /// Port names such as `FP32` are not accepted here, as OpenVINO does not accept them.
+    /// Parses a data attribute (`element_type`, `destination_type`), in any letter case. Rejects
+    /// port names such as `FP32`, as OpenVINO does.
     pub fn from_attribute(text: &str) -> Option<ElementType> {
         if text.eq_ignore_ascii_case("undefined") {
             return Some(Dynamic);
@@ -123,7 +123,7 @@ impl ElementType {
         NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)).map(|row| row.0)
     }
 
-    /// Reads a port's `precision`: the upper-case names, and the lower-case type names. OpenVINO
+    /// Parses a port's `precision`: the upper-case names, and the lower-case type names. OpenVINO
     /// writes `BIN` for u1, Model Optimizer wrote `U1`.
     pub fn from_precision(text: &str) -> Option<ElementType> {
         match text {
@@ -153,13 +153,13 @@ impl ElementType {
         }
     }
 
-    /// True for types of which several share a byte.
+    /// Whether several elements share a byte.
     pub fn is_packed(self) -> bool {
         self.bits().is_some_and(|bits| bits < 8)
     }
 
-    /// Bytes that `count` packed elements occupy; `None` on overflow and for types without a size.
-    /// u3 and u6 come in whole groups of three bytes.
+    /// Bytes of `count` packed elements; `None` on overflow and for types without a size. u3 and u6
+    /// take whole groups of three bytes.
     pub fn packed_len(self, count: u64) -> Option<u64> {
         match self {
             U3 => count.div_ceil(8).checked_mul(3),
@@ -188,7 +188,7 @@ impl ElementType {
         matches!(self, F16 | BF16 | F32 | F64 | NF4 | F8E4M3 | F8E5M2 | F8E8M0 | F4E2M1)
     }
 
-    /// True when the type is known before any input is.
+    /// Whether the type is known before the inputs are.
     pub fn is_static(self) -> bool {
         self != Dynamic
     }

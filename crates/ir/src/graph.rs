@@ -1,4 +1,4 @@
-//! What an IR file says: layers, ports, edges, bodies, and the notes beside them.
+//! The content of an IR file: layers, ports, edges, bodies, and notes.
 
 use crate::diagnostic::{ByteOffset, Diagnostic, SourceFile};
 use crate::element::ElementType;
@@ -26,10 +26,10 @@ impl Version {
     }
 }
 
-/// A graph as its file describes it. Layers are known by their position in [`Graph::layers`].
+/// A graph as its file describes it. Layers are named by their index in [`Graph::layers`].
 ///
-/// Two graphs are equal when they say the same, wherever their text and weights come from.
-/// Clones share everything.
+/// Two graphs are equal if their content is, wherever text and weights come from. Clones share
+/// everything.
 #[derive(Clone, Debug)]
 pub struct Graph {
     pub(crate) parts: Arc<Parts>,
@@ -46,19 +46,19 @@ pub struct Parts {
     pub name: String,
     /// The version of the format.
     pub version: Version,
-    /// The version of the file, where it is one from 2 to 9: its layers have been rewritten.
+    /// The version of the file if it is one from 2 to 9; its layers have then been rewritten.
     pub legacy_version: Option<u32>,
-    /// Whether it is the body of a layer: no caller sees its inputs and outputs.
+    /// Whether it is the body of a layer; then no caller sees its inputs and outputs.
     pub is_body: bool,
     /// Layers in the order of the file.
     pub layers: Vec<Layer>,
     /// Edges in the order of the file.
     pub edges: Vec<Edge>,
-    /// `rt_info`, `meta_data` and whatever else stands beside the layers, kept as written.
+    /// `rt_info`, `meta_data` and other elements next to the layers, kept as written.
     pub notes: Vec<Element>,
 }
 
-/// The edges of a graph as positions, and the order they imply.
+/// The edges of a graph as indices, and the resulting order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     pub(crate) inputs: Vec<SmallVec<[OutputRef; 3]>>,
@@ -82,7 +82,7 @@ pub struct Layer {
     pub tags: Vec<(String, String)>,
     /// The attributes of `<data>`.
     pub data: Vec<(String, String)>,
-    /// Input ports; an operation's input `i` is the `i`-th of them, whatever its id.
+    /// Input ports; input `i` of the operation is the `i`-th port, whatever its id.
     pub inputs: Vec<Port>,
     /// Output ports.
     pub outputs: Vec<Port>,
@@ -90,14 +90,14 @@ pub struct Layer {
     pub rt_info: Option<Box<Element>>,
     /// Bodies of TensorIterator, Loop and If.
     pub bodies: Vec<Body>,
-    /// What a constant holds that the reader has made, in place of a range of the `.bin`.
+    /// The bytes of a constant made by the reader, in place of a range of the `.bin`.
     pub bytes: Option<Arc<[u8]>>,
-    /// Where the layer begins.
+    /// The place of the layer.
     pub at: ByteOffset,
 }
 
 impl Layer {
-    /// Whether the layer is of an operation type; the format ignores letter case here.
+    /// Whether the layer has this operation type, in any letter case, as in the format.
     pub fn is(&self, op_type: &str) -> bool {
         self.op_type.eq_ignore_ascii_case(op_type)
     }
@@ -107,19 +107,19 @@ impl Layer {
         self.data.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// `Roll "decoder/roll_3" (opset7, layer 41)`, as every message names a layer.
+    /// `Roll "decoder/roll_3" (opset7, layer 41)`, as messages name a layer.
     pub fn title(&self) -> String {
         self.title_as(&self.op_type)
     }
 
-    /// The same with another type: `MatMul+Add` where one kernel stands for two layers.
+    /// The same with another type, such as `MatMul+Add` for one kernel of two layers.
     pub fn title_as(&self, op_type: &str) -> String {
         format!("{op_type} \"{}\" ({}, layer {})", self.name, self.version, self.id)
     }
 }
 
 impl Diagnostic {
-    /// Names the layer it concerns.
+    /// Sets the layer that the finding concerns.
     pub fn of(self, layer: &Layer) -> Diagnostic {
         Diagnostic {
             layer: Some(layer.id),
@@ -129,7 +129,7 @@ impl Diagnostic {
         }
     }
 
-    /// Adds the layer whose body it is in.
+    /// Adds the layer with the body that the finding is in.
     pub fn inside(mut self, layer: &Layer) -> Diagnostic {
         let subject = self.subject.take().unwrap_or_else(|| "a layer".to_owned());
         self.subject = Some(format!("{subject} in the body of {}", layer.title()));
@@ -144,13 +144,13 @@ pub struct Port {
     pub id: u64,
     /// The declared element type. Known operations infer their own; see `irrun check`.
     pub precision: Option<ElementType>,
-    /// The declared dims, -1 for any that is not static; empty for scalars and unknown ranks.
+    /// The declared dims, -1 if not static; empty for scalars and unknown ranks.
     pub dims: SmallVec<[i64; 6]>,
     /// Tensor names.
     pub names: Vec<String>,
     /// `<rt_info>` of the port, kept as written.
     pub rt_info: Option<Box<Element>>,
-    /// Where the port begins.
+    /// The place of the port.
     pub at: ByteOffset,
 }
 
@@ -165,7 +165,7 @@ pub struct Edge {
     pub to_layer: u64,
     /// Label of its input port.
     pub to_port: u64,
-    /// Where the edge stands.
+    /// The place of the edge.
     pub at: ByteOffset,
 }
 
@@ -206,20 +206,20 @@ pub struct PortMap {
     pub slice: Option<Slice>,
     /// `current_iteration` or `execution_condition`.
     pub purpose: Option<String>,
-    /// Where the entry stands.
+    /// The place of the entry.
     pub at: ByteOffset,
 }
 
 /// The slicing of a port over iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The axis that is walked.
+    /// The axis that is sliced.
     pub axis: i64,
-    /// First index, counted from the end if negative.
+    /// First index; negative ones count from the end.
     pub start: i64,
-    /// Last index; -1 for the end.
+    /// Last index, inclusive; -1 for the end.
     pub end: i64,
-    /// Step, negative to walk backwards.
+    /// Step; negative to go backwards.
     pub stride: i64,
     /// Indices per iteration.
     pub part_size: i64,
@@ -232,9 +232,9 @@ pub struct Element {
     pub name: String,
     /// The attributes, in order.
     pub attributes: Vec<(String, String)>,
-    /// Elements inside.
+    /// Child elements.
     pub children: Vec<Element>,
-    /// Text inside, if it is more than blanks.
+    /// Text content, unless it is blank.
     pub text: String,
 }
 
@@ -245,12 +245,12 @@ impl Element {
     }
 }
 
-/// An output of a layer: positions, not ids.
+/// An output of a layer, by index rather than id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputRef {
-    /// Position of the layer in [`Graph::layers`].
+    /// Index of the layer in [`Graph::layers`].
     pub layer: usize,
-    /// Position of the port among the layer's outputs.
+    /// Index of the port among the layer's outputs.
     pub port: usize,
 }
 
@@ -265,12 +265,12 @@ impl Graph {
         self.parts.version
     }
 
-    /// What it consists of: a copy can be changed and assembled again.
+    /// Its parts; a copy can be changed and assembled again.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// The version of the file, where it is one from 2 to 9 that was rewritten as version 10.
+    /// The version of the file if it was one from 2 to 9, rewritten as version 10.
     pub fn legacy_version(&self) -> Option<u32> {
         self.parts.legacy_version
     }
@@ -280,7 +280,7 @@ impl Graph {
         self.parts.is_body
     }
 
-    /// The same as the body of a layer.
+    /// The same graph, as the body of a layer.
     pub fn into_body(mut self) -> Graph {
         if !self.parts.is_body {
             Arc::make_mut(&mut self.parts).is_body = true;
@@ -308,7 +308,7 @@ impl Graph {
         &self.weights
     }
 
-    /// The weights that a layer refers to: the file's, or its own.
+    /// The weights of a layer: those of the file, or its own.
     pub fn weights_of(&self, layer: &Layer) -> Arc<Weights> {
         match &layer.bytes {
             None => Arc::clone(&self.weights),
@@ -321,33 +321,33 @@ impl Graph {
         &self.source
     }
 
-    /// What is odd about the file but does not stop it from running.
+    /// Warnings about the file, which do not stop it from running.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 
-    /// Positions of the Parameter layers: the inputs of the model, in order.
+    /// Indices of the Parameter layers, which are the inputs of the model, in order.
     pub fn parameters(&self) -> &[usize] {
         &self.links.parameters
     }
 
-    /// Positions of the Result layers: the outputs of the model, in order.
+    /// Indices of the Result layers, which are the outputs of the model, in order.
     pub fn results(&self) -> &[usize] {
         &self.links.results
     }
 
-    /// Layers that are needed, producers before consumers. What is not here is reached by no
-    /// Result and no Assign and is never looked at.
+    /// The layers that a Result or an Assign needs, producers before consumers. Other layers are
+    /// never looked at.
     pub fn order(&self) -> &[usize] {
         &self.links.order
     }
 
-    /// What feeds each input port of a layer that is in [`Graph::order`].
+    /// The source of each input port of a layer that is in [`Graph::order`].
     pub fn inputs_of(&self, layer: usize) -> &[OutputRef] {
         self.links.inputs.get(layer).map_or(&[], |v| v)
     }
 
-    /// Position of the layer with an id.
+    /// Index of the layer with this id.
     pub fn find(&self, id: u64) -> Option<usize> {
         self.layers().iter().position(|layer| layer.id == id)
     }

@@ -1,4 +1,4 @@
-//! Reads and writes OpenVINO IR: `model.xml` and the `model.bin` beside it.
+//! Reads and writes OpenVINO IR: `model.xml` with its `model.bin`.
 //!
 //! ```no_run
 //! let graph = irrun_ir::read("model.xml")?;
@@ -8,9 +8,9 @@
 //! # Ok::<(), irrun_ir::ReadError>(())
 //! ```
 //!
-//! This crate knows no operation's meaning. It knows three layer types by name because the format
-//! defines the interface of a graph by them: Parameter (an input), Result (an output) and Assign
-//! (a sink). Everything else, supported or not, is a node with attributes and ports.
+//! This crate does not know the meaning of operations. It knows three layer types by name, because
+//! the format defines the interface of a graph by them: Parameter (an input), Result (an output)
+//! and Assign (a sink). Every other layer, supported or not, is a node with attributes and ports.
 
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -1,7 +1,7 @@
-//! The small grammars inside attribute values.
+//! Small grammars of attribute values.
 
-/// The integer that `text` begins with, after blanks; what follows is ignored, as OpenVINO
-/// ignores it. `None` when there is no integer or it does not fit 64 bits.
+/// The integer at the start of `text`, after blanks; what follows is ignored, as in OpenVINO.
+/// `None` if there is no integer or it does not fit 64 bits.
 pub fn leading_integer(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let sign = usize::from(text.starts_with(['-', '+']));
@@ -10,7 +10,7 @@ pub fn leading_integer(text: &str) -> Option<i64> {
     text.get(..sign + digits)?.parse().ok()
 }
 
-/// Dims such as `1,3,224,224`; nothing where one of them is not a number of its own.
+/// Dims such as `1,3,224,224`; `None` if one of them is not a number.
 pub(crate) fn dims(text: &str) -> Option<Vec<u64>> {
     match text.trim() {
         "" => Some(Vec::new()),
@@ -18,8 +18,8 @@ pub(crate) fn dims(text: &str) -> Option<Vec<u64>> {
     }
 }
 
-/// Splits the `names` of a port. A comma inside a name is written `\,`; nothing else is escaped,
-/// so a name that ends in a backslash cannot be told from one that holds a comma.
+/// Splits the `names` of a port. A comma in a name is written `\,` and nothing else is escaped, so
+/// a name that ends in a backslash cannot be distinguished from one with a comma.
 pub fn split_names(text: &str) -> Vec<String> {
     if !text.contains(',') {
         return if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
@@ -42,7 +42,7 @@ pub fn split_names(text: &str) -> Vec<String> {
     names
 }
 
-/// Joins tensor names as [`split_names`] reads them.
+/// Joins tensor names so that [`split_names`] reads them.
 pub fn join_names(names: &[String]) -> String {
     names.iter().map(|name| name.replace(',', "\\,")).collect::<Vec<_>>().join(",")
 }

@@ -1,4 +1,4 @@
-//! Resolves edges and checks the structure of a graph: every problem, not the first only.
+//! Resolves edges and checks the structure of a graph; reports all problems.
 
 use crate::diagnostic::{ByteOffset, Code, Diagnostic, Severity, SourceFile};
 use crate::graph::{Graph, Layer, Links, OutputRef, Parts, Version};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Graph {
-    /// Resolves the edges of `parts`. Problems of layers that nothing needs are warnings.
+    /// Resolves the edges of `parts`. Problems of layers that nothing needs are only warnings.
     ///
     /// # Errors
     /// Every duplicate id, dangling or doubled edge, unconnected port and cycle.
@@ -27,7 +27,7 @@ impl Graph {
         for &position in &links.order {
             let inputs = links.inputs.get(position).map_or(0, SmallVec::len);
             if let Some(layer) = parts.layers.get_mut(position) {
-                // What has no edge here are ports behind the last that has one.
+                // The ports without an edge here come after the last port with one.
                 layer.inputs.truncate(inputs);
             }
         }
@@ -36,12 +36,12 @@ impl Graph {
     }
 }
 
-/// Sinks keep the layers before them alive although they feed no Result.
+/// Sinks keep the layers before them alive, although no Result needs those.
 fn is_root(layer: &Layer) -> bool {
     layer.is("Result") || layer.is("Assign")
 }
 
-/// What is known of one input port while edges are being resolved.
+/// The state of an input port while edges are being resolved.
 #[derive(Clone, Copy)]
 enum Feed {
     Nothing,
@@ -53,7 +53,7 @@ struct Check<'a> {
     parts: &'a Parts,
     by_id: HashMap<u64, usize>,
     feeds: Vec<SmallVec<[Feed; 3]>>,
-    /// Problems with the position of the layer whose liveness decides their severity.
+    /// Findings, each with the layer that must be live for it to be an error.
     diagnostics: Vec<(Option<usize>, Diagnostic)>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Position of an input port, or a problem if the layer has no such port.
+    /// The index of an input port, or a finding if the layer has no such port.
     fn input_slot(&mut self, layer: usize, port: u64, at: ByteOffset) -> Option<usize> {
         let to = self.parts.layers.get(layer)?;
         let slot = to.inputs.iter().position(|p| p.id == port);
@@ -222,8 +222,8 @@ impl<'a> Check<'a> {
         (links, diagnostics)
     }
 
-    /// Inputs without an edge are errors, but for those behind the last that has one: optional
-    /// inputs that version 10 declares all the same, as OpenVINO reads them.
+    /// Inputs without an edge are errors, except those after the last input with one: optional
+    /// inputs that version 10 declares nevertheless, as OpenVINO reads them.
     fn unconnected(&mut self) {
         for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
             let last = feeds.iter().rposition(|feed| !matches!(feed, Feed::Nothing));
@@ -272,7 +272,7 @@ fn port_list(ids: impl Iterator<Item = u64>) -> String {
 }
 
 fn cycle(layers: &[Layer], circle: &[usize]) -> Diagnostic {
-    // The walk runs from consumers to producers; data flows the other way.
+    // The walk goes from consumers to producers; data flows the other way.
     let mut names: Vec<String> =
         circle.iter().rev().map(|&i| format!("\"{}\"", layers[i].name)).collect();
     names.extend(names.first().cloned());

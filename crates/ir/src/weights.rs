@@ -1,4 +1,4 @@
-//! The `.bin` beside a model: mapped, never copied, and honest about what it is not.
+//! The `.bin` of a model, mapped rather than copied.
 //!
 //! This is the only file of the crate with `unsafe`: the map call, and advice about the map.
 #![allow(unsafe_code)]
@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Whether files are mapped, in the whole process.
+/// Whether files are mapped, for the whole process.
 static IS_MAPPED: AtomicBool = AtomicBool::new(true);
 
-/// From now on files are read into memory, in the whole process, where they were mapped. That takes
-/// longer and as much memory as the files have, and no file that shrinks stops the process.
+/// From now on, files are read into memory instead of mapped, for the whole process. That takes
+/// longer and as much memory as the files have, but a file that shrinks cannot kill the process.
 pub fn disable_mmap() {
     IS_MAPPED.store(false, Ordering::Relaxed);
 }
 
-/// First bytes of a Git LFS pointer file.
+/// The first bytes of a Git LFS pointer file.
 const LFS_MAGIC: &[u8] = b"version https://git-lfs";
 
-/// The bytes that constants refer to.
+/// The bytes of constants.
 pub struct Weights {
     path: PathBuf,
     content: Content,
-    /// Why ranges beyond the end are missing, where one cause explains several.
+    /// Why ranges past the end are missing, if several constants share the cause.
     missing_end: OnceLock<String>,
 }
 
@@ -36,7 +36,7 @@ enum Content {
     Unavailable(String),
 }
 
-/// Why a range of the weights cannot be had.
+/// Why a range of the weights is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightsError {
     /// The file is missing, unreadable, a Git LFS pointer, or lacks an end that several constants
@@ -46,17 +46,17 @@ pub enum WeightsError {
         /// What was found instead, and what to do.
         reason: String,
     },
-    /// The range does not lie in the file.
+    /// The range is not in the file.
     #[error(
         "bytes {offset}..{} lie outside {path}, which has {len} bytes; \
          the .bin is cut short or belongs to another model", u128::from(*offset) + u128::from(*size)
     )]
     OutOfRange {
-        /// First byte asked for.
+        /// The first byte of the range.
         offset: u64,
-        /// Bytes asked for.
+        /// The size of the range.
         size: u64,
-        /// Bytes there are.
+        /// The size of the file.
         len: u64,
         /// The file.
         path: String,
@@ -64,31 +64,31 @@ pub enum WeightsError {
 }
 
 impl Weights {
-    /// Maps a file, or reads it after [`disable_mmap`]. A file of which neither is possible is not
-    /// an error until a constant needs it.
+    /// Maps a file, or reads it after [`disable_mmap`]. If neither works, that is an error only
+    /// once a constant needs it.
     pub fn open(path: &Path) -> Weights {
         let content = Content::open(path).unwrap_or_else(Content::Unavailable);
         Weights { path: path.to_owned(), content, missing_end: OnceLock::new() }
     }
 
-    /// Weights held in memory, for graphs that are built rather than read.
+    /// Weights in memory, for graphs that are built rather than read.
     pub fn from_bytes(bytes: Vec<u8>) -> Weights {
         let content = Content::Owned(bytes);
         Weights { path: PathBuf::new(), content, missing_end: OnceLock::new() }
     }
 
-    /// Every byte, or none when the file is unavailable.
+    /// All bytes; empty if the file is unavailable.
     pub fn bytes(&self) -> &[u8] {
         self.content.bytes()
     }
 
-    /// The file the weights were mapped from; empty when held in memory.
+    /// The file of the weights; empty if they are in memory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The one reason for which constants are not there, if there is one: nothing can be read, or
-    /// the end is missing.
+    /// The common reason for which constants are missing, if there is one: the file is unreadable,
+    /// or its end is missing.
     pub fn unavailable(&self) -> Option<&str> {
         match &self.content {
             Content::Unavailable(reason) => Some(reason),
@@ -96,7 +96,7 @@ impl Weights {
         }
     }
 
-    /// Gives one reason to all ranges that reach beyond the end. The first one stays.
+    /// Sets the reason for all ranges that reach past the end. The first reason stays.
     pub(crate) fn blame_missing_end(&self, reason: String) {
         self.missing_end.get_or_init(|| reason);
     }
@@ -176,7 +176,7 @@ impl Content {
     }
 }
 
-/// Every byte that a file of `len` bytes still has.
+/// All bytes that a file of `len` bytes still has.
 fn read_whole(file: &File, len: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let capacity = usize::try_from(len).unwrap_or(usize::MAX);
@@ -200,7 +200,7 @@ impl fmt::Debug for Weights {
     }
 }
 
-/// A range of shared weights that keeps them alive.
+/// A range of shared weights, which keeps them alive.
 #[derive(Clone)]
 pub struct WeightsSlice {
     weights: Arc<Weights>,
@@ -209,7 +209,7 @@ pub struct WeightsSlice {
 }
 
 impl WeightsSlice {
-    /// The bytes `[offset, offset + size)` of `weights`, without copying them.
+    /// The bytes `[offset, offset + size)` of `weights`, without a copy.
     pub fn new(weights: &Arc<Weights>, offset: u64, size: u64) -> Result<Self, WeightsError> {
         let len = weights.range(offset, size)?.len();
         // `range` has shown that the offset is an index of the bytes.
@@ -217,20 +217,20 @@ impl WeightsSlice {
         Ok(WeightsSlice { weights: Arc::clone(weights), start, len })
     }
 
-    /// A part of the range, or nothing if it does not lie within.
+    /// A part of the range; `None` if it is not inside.
     pub fn part(&self, offset: usize, len: usize) -> Option<WeightsSlice> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
         let weights = Arc::clone(&self.weights);
         inside.then(|| WeightsSlice { weights, start: self.start + offset, len })
     }
 
-    /// The bytes, where they lie in the file.
+    /// The bytes, without a copy.
     pub fn bytes(&self) -> &[u8] {
         self.weights.bytes().get(self.start..self.start + self.len).unwrap_or(&[])
     }
 
-    /// Gives the memory of a mapped file back to the system. The bytes stay what they are: whoever
-    /// reads them again waits for the system to map them again.
+    /// Releases the memory of a mapped file. The bytes stay valid: the next reader waits until the
+    /// system has read them from the file again.
     pub fn give_back(&self) {
         #[cfg(target_os = "linux")]
         if let Content::Mapped(map) = &self.weights.content {

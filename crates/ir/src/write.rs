@@ -1,4 +1,4 @@
-//! Writes a [`Graph`] so that reading it back gives the same graph, and OpenVINO loads it.
+//! Writes a [`Graph`] so that reading it back gives the same graph, and OpenVINO can load it.
 
 use crate::graph::{Body, Edge, Element, Graph, Layer, Port, PortMap, Role};
 use crate::text::join_names;
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Writes `path` and the `.bin` beside it, each whole or not at all.
+/// Writes `path` and the `.bin` next to it, each completely or not at all.
 ///
 /// # Errors
-/// When a file cannot be written; a file already there is then left as it was.
+/// When a file cannot be written; an existing file is then unchanged.
 pub fn write(graph: &Graph, path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     let out = Out::of(graph);
@@ -23,10 +23,11 @@ pub fn write_xml(graph: &Graph) -> String {
     Out::of(graph).text
 }
 
-/// Writes a temporary file beside `path` and renames it.
+/// Writes a temporary file next to `path` and renames it.
 fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Opened here: other errors of `tempfile` name the temporary file, which nobody asked for.
+    // Opened here, since other errors of `tempfile` name the temporary file, which means nothing to
+    // users.
     let new = |path: &Path| File::options().write(true).create_new(true).open(path);
     let whole = || {
         let mut file = tempfile::Builder::new().prefix(".irrun-").make_in(dir, new)?;
@@ -42,13 +43,13 @@ fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 struct Out {
     text: String,
     depth: usize,
-    /// Bytes of the `.bin` that the graph was read with.
+    /// The size of the `.bin` that the graph was read with.
     weights: usize,
-    /// What follows them: constants that have bytes of their own.
+    /// The bytes after those: constants with bytes of their own.
     added: Vec<u8>,
 }
 
-/// Constants that are added begin at multiples of this.
+/// Alignment of added constants.
 const ALIGNMENT: usize = 64;
 
 impl Out {
@@ -66,7 +67,7 @@ impl Out {
         out
     }
 
-    /// Puts bytes behind the weights; where they begin.
+    /// Appends bytes to the weights and returns their offset.
     fn add(&mut self, bytes: &[u8]) -> usize {
         let end = self.weights + self.added.len();
         let start = end.next_multiple_of(ALIGNMENT);
@@ -257,7 +258,7 @@ fn attribute_text(attributes: &[(&str, &str)]) -> String {
     })
 }
 
-/// Escapes markup, and the blanks that an XML reader would otherwise turn into spaces.
+/// Escapes markup, and blanks that an XML reader would turn into spaces.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,5 @@
-//! IR versions 2 to 9: what becomes of layers, names and bodies. Values are in `fixtures/legacy_*`.
+//! IR versions 2 to 9: the resulting layers, names and bodies. Values are tested by
+//! `fixtures/legacy_*`.
 
 use irrun_ir as ir;
 use std::path::Path;
@@ -9,7 +10,7 @@ fn read(text: &str) -> Result<ir::Graph, String> {
     ir::read_bytes(text.as_bytes(), Path::new("m.xml"), weights).map_err(|e| e.to_string())
 }
 
-/// An Input of `[2,4]` and one layer behind it.
+/// An Input of `[2,4]` and a layer that reads it.
 fn with_layer(layer: &str, outputs: &[&str]) -> String {
     let dims =
         |text: &str| -> String { text.split(',').map(|dim| format!("<dim>{dim}</dim>")).collect() };
@@ -80,7 +81,7 @@ fn what_is_wrong_names_the_layer_and_the_version() {
     }
 }
 
-/// Whatever is taken out of a file, it is read or refused.
+/// Whatever is removed from a file, reading gives a graph or an error.
 #[test]
 fn no_file_stops_the_reader() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");

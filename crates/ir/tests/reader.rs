@@ -1,4 +1,4 @@
-//! What the reader accepts, and every problem it names.
+//! What the reader accepts, and every error it reports.
 
 use irrun_ir::{Code, Graph, ReadError, Severity, Weights};
 use std::path::Path;
@@ -8,7 +8,7 @@ fn read(xml: &str) -> Result<Graph, ReadError> {
     irrun_ir::read_bytes(xml.as_bytes(), Path::new("m.xml"), Arc::new(Weights::default()))
 }
 
-/// A net around some layers and edges.
+/// A net with these layers and edges.
 fn net(layers: &str, edges: &str) -> String {
     format!(
         "<?xml version=\"1.0\"?>\n<net name=\"n\" version=\"11\">\n<layers>\n{layers}\n</layers>\n\
@@ -212,7 +212,7 @@ fn a_bin_that_goes_on_after_the_last_constant() {
     assert!(warning.message.contains("no constant reaches beyond byte 8; 4097 bytes are unused"));
 }
 
-/// The layers that feed each other from the input `x` on: type and data.
+/// The chain of layers from the input `x`: type and data.
 fn chain(graph: &Graph) -> Vec<String> {
     let show = |&i: &usize| {
         let layer = &graph.layers()[i];
@@ -329,7 +329,7 @@ fn optional_inputs_may_have_ports_without_edges() {
     };
     let graph = model("version=\"10\"", "5:3").unwrap();
     assert_eq!((graph.layers()[1].inputs.len(), graph.warnings().len()), (1, 0));
-    // OpenVINO refuses those of version 11, in which no converter wrote them.
+    // OpenVINO rejects these in version 11, where no converter wrote them.
     let graph = model("version=\"11\"", "5:3").unwrap();
     assert_eq!((graph.layers()[1].inputs.len(), graph.warnings().len()), (1, 2));
     for version in ["version=\"10\"", "version=\"11\""] {

@@ -1,4 +1,4 @@
-//! Graph to file to graph is the identity.
+//! Writing a graph and reading it back gives the same graph.
 
 use irrun_ir::{Element, Graph, Layer, Parts, Port, Version, Weights};
 use proptest::collection::vec;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Text an XML 1.0 attribute can hold, with everything that needs escaping.
+/// Text that an XML 1.0 attribute can hold, with everything that needs escaping.
 fn text() -> impl Strategy<Value = String> {
     proptest::string::string_regex("[a-zA-Z0-9 <>&\"'/\\\\.,;\n\t\u{e9}\u{4e2d}-]{0,12}").unwrap()
 }
@@ -133,7 +133,7 @@ fn weights_are_written_beside_the_xml() {
     assert!(reason.is_some_and(|reason| !reason.contains(['/', '\\'])), "{said}");
 }
 
-/// Constants that the reader has made get a place in the `.bin`, and are then like any other.
+/// Constants made by the reader are written to the `.bin`, and are then like any other.
 #[test]
 fn means_are_written_as_constants() {
     let dir = tempfile::tempdir().unwrap();

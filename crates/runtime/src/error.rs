@@ -2,7 +2,7 @@
 
 use ir::{ByteOffset, Code, Diagnostic};
 
-/// What in the data made a step impossible.
+/// Why a step failed on its data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct KernelError {
@@ -24,7 +24,7 @@ impl KernelError {
     }
 }
 
-/// An error of a run that no layer accounts for.
+/// An error of a run that belongs to no layer.
 pub(crate) fn run_error(message: impl Into<String>) -> Diagnostic {
     Diagnostic::error(Code::Execution, ByteOffset(0), message)
 }

@@ -52,7 +52,7 @@ pub use tensor::convert::{convert_tensor as convert, pack_bytes as pack, unpack_
 pub use tensor::memory_limit::{memory_left, memory_refusals, set_memory_limit};
 pub use tensor::{Element, Sizes, Tensor, TensorError, packed_len};
 
-/// The program in the README is compiled with the tests.
+/// Compiles the program in the README as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

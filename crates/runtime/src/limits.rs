@@ -1,4 +1,4 @@
-//! Limits of a run: its time, and a way to stop it from outside.
+//! Limits of a run: a timeout, and cancellation from another thread.
 
 use crate::error::KernelError;
 use ir::Layer;
@@ -6,19 +6,19 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What ends a run before its outputs are there. Without limits it takes the time it needs.
+/// Limits of a run. The default has none.
 ///
-/// Both are looked at between layers, in bodies too: a single layer is not interrupted. What
-/// tensors may take is limited for the process, by [`crate::set_memory_limit`].
+/// Both are checked between layers, also in bodies; a single layer is not interrupted. The memory
+/// of tensors is limited for the process, by [`crate::set_memory_limit`].
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// The time that one run may take.
+    /// The longest time of one run.
     pub time: Option<Duration>,
-    /// Another thread ends the run with it.
+    /// A token with which another thread can end the run.
     pub cancellation: Option<CancellationToken>,
 }
 
-/// Ends runs from another thread, and tells what they are doing. Clones are the same token.
+/// Ends runs from another thread, and reports their progress. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken(Arc<TokenState>);
 
@@ -28,38 +28,38 @@ struct TokenState {
     progress: Mutex<Progress>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The layer that runs now or ran last, with its type; it may belong to a body. Empty before
-    /// the first.
+    /// the first layer.
     pub layer: String,
-    /// The position of the step that runs now, of those of the plan.
+    /// The index of the step that runs now.
     pub step: usize,
-    /// The steps of the plan.
+    /// The number of steps of the plan.
     pub steps: usize,
-    /// How often bodies have begun within the step.
+    /// How many bodies have started within the step.
     pub iterations: u64,
 }
 
 impl CancellationToken {
-    /// Ends the run before its next layer, and every later one. Messages give the reason of the
+    /// Ends the run before its next layer, and every later run. Messages give the reason of the
     /// first call.
     pub fn cancel(&self, reason: impl Into<String>) {
         let _: Result<(), String> = self.0.reason.set(reason.into());
     }
 
-    /// Why runs end, once they are cancelled.
+    /// The reason, once the token is cancelled.
     pub fn reason(&self) -> Option<&str> {
         self.0.reason.get().map(String::as_str)
     }
 
-    /// The layer that runs now or ran last, with its type; nothing before the first.
+    /// The layer that runs now or ran last, with its type; `None` before the first layer.
     pub fn layer(&self) -> Option<String> {
         Some(self.progress().layer).filter(|layer| !layer.is_empty())
     }
 
-    /// How far the run is.
+    /// The progress of the run.
     pub fn progress(&self) -> Progress {
         self.state().clone()
     }
@@ -68,12 +68,12 @@ impl CancellationToken {
         self.0.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A layer begins, which unless it belongs to a body is step `at.0` of `at.1`.
+    /// Called when a layer starts. Unless it belongs to a body, it is step `at.0` of `at.1`.
     fn enter(&self, layer: &Layer, at: Option<(usize, usize)>) {
         use std::fmt::Write;
         let mut progress = self.state();
         progress.layer.clear();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(progress.layer, "{} layer \"{}\"", layer.op_type, layer.name);
         if let Some((step, steps)) = at {
             (progress.step, progress.steps, progress.iterations) = (step, steps, 0);
@@ -81,15 +81,15 @@ impl CancellationToken {
     }
 }
 
-/// Limits with the time at which the present run ends.
+/// Limits, with the deadline of the current run.
 pub(crate) struct RunLimits {
     limits: Limits,
     deadline: Cell<Option<Instant>>,
-    /// Graphs that run now: the model, and bodies within each other.
+    /// How many graphs are running: the model, and nested bodies.
     depth: Cell<usize>,
 }
 
-/// A graph that runs, until it is dropped.
+/// A running graph, until it is dropped.
 pub(crate) struct RunningGraph<'a>(&'a Cell<usize>);
 
 impl Drop for RunningGraph<'_> {
@@ -103,7 +103,7 @@ impl RunLimits {
         RunLimits { limits, deadline: Cell::new(None), depth: Cell::new(0) }
     }
 
-    /// The model begins, or a body.
+    /// Called when the model or a body starts.
     pub(crate) fn begin_graph(&self) -> RunningGraph<'_> {
         let depth = self.depth.get() + 1;
         self.depth.set(depth);
@@ -113,12 +113,12 @@ impl RunLimits {
         RunningGraph(&self.depth)
     }
 
-    /// A run begins.
+    /// Called when a run starts.
     pub(crate) fn start(&self) {
         self.deadline.set(self.limits.time.and_then(|time| Instant::now().checked_add(time)));
     }
 
-    /// Whether the run may go on.
+    /// Fails if the run is cancelled or past its deadline.
     pub(crate) fn check(&self) -> Result<(), KernelError> {
         if let Some(reason) = self.limits.cancellation.as_ref().and_then(CancellationToken::reason)
         {

@@ -1,38 +1,38 @@
-//! How a plan is made.
+//! Options of compilation.
 
 use crate::limits::Limits;
 use kernels::gemm::Precision;
 use rayon::ThreadPool;
 use std::sync::Arc;
 
-/// How a plan is made.
+/// Options of compilation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Fold, fuse and lay out anew. Off, the graph runs as it is written.
+    /// Run the optimising passes. If off, the graph runs as it is written.
     pub optimize: bool,
-    /// What the operands of products and convolutions are rounded to.
+    /// The precision of the operands of GEMMs and convolutions.
     pub precision: Precision,
-    /// How rows are multiplied by weights that are stored in 8 or 4 bits.
+    /// The type of A in MatMuls with weights of 8 or 4 bits.
     pub activations: Activations,
-    /// Nothing is kept for a second run: weights in a mapped file leave memory after the last step
-    /// that reads them. More runs give the same results, and take longer.
+    /// Keep nothing for a second run. The memory of mapped weights is released after the last step
+    /// that reads them. Further runs give the same results but are slower.
     pub runs_once: bool,
-    /// The threads that sessions run on. Without it each session has its own, one for each
+    /// The thread pool of sessions. Without it each session has its own, with one thread per
     /// processor.
     pub pool: Option<Arc<ThreadPool>>,
-    /// What ends a run before its outputs are there.
+    /// Limits of each run.
     pub limits: Limits,
 }
 
-/// What rows are rounded to before they are multiplied by weights that are stored in 8 or 4 bits.
+/// The type of A in MatMuls with weights of 8 or 4 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activations {
-    /// Nothing: the weights are dequantized.
+    /// f32: the weights are dequantized.
     #[default]
     F32,
-    /// Integers of 8 bits, by groups of 32 terms (dynamic quantization), as OpenVINO does by
-    /// default. Only where groups of the weights are multiples of it; only optimised plans do so.
-    /// The file `kernels/src/gemm/dynamic/mod.rs` states the error.
+    /// Quantized to 8 bits at run time, in groups of 32 along k (dynamic quantization), as OpenVINO
+    /// does by default. Only in optimised plans, and only if groups of the weights are a multiple
+    /// of 32. The file `kernels/src/gemm/dynamic/mod.rs` states the error.
     Int8,
 }
 
@@ -50,7 +50,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Runs sessions on the threads of a pool, which a program shares among all that it does.
+    /// Runs sessions on a thread pool, which the program can share with other work.
     pub fn pool(self, pool: Arc<ThreadPool>) -> Options {
         Options { pool: Some(pool), ..self }
     }

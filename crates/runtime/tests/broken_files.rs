@@ -1,12 +1,12 @@
-//! Files that are wrong: whatever stands in an attribute, reading, inferring, planning and running
-//! end with a result or an error, never with a panic.
+//! Broken files: whatever an attribute holds, reading, inferring, compiling and running end with a
+//! result or an error, never with a panic.
 
 use infer::{Facts, Inputs};
 use ir::Graph;
 use irrun_runtime::{Options, Tensor};
 use std::path::Path;
 
-/// What attributes are replaced by, besides other values of the same file.
+/// Values that replace attributes, besides other values of the same file.
 const VALUES: &[&str] = &[
     "",
     "0",
@@ -35,7 +35,7 @@ const VALUES: &[&str] = &[
     "é",
 ];
 
-/// Elements of a tensor that is small enough to run.
+/// The most elements of a tensor that is run.
 const SMALL: usize = 1 << 14;
 
 /// A pseudorandom number below `bound`.
@@ -46,7 +46,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
     (*state % bound.max(1) as u64) as usize
 }
 
-/// The text with one attribute changed, or with a line taken out or doubled.
+/// The text with one attribute changed, or with a line removed or doubled.
 fn broken(text: &str, state: &mut u64) -> String {
     if draw(state, 8) == 0 {
         let mut lines: Vec<&str> = text.lines().collect();
@@ -57,7 +57,7 @@ fn broken(text: &str, state: &mut u64) -> String {
         }
         return lines.join("\n");
     }
-    // Values stand between an odd quotation mark and the next.
+    // Attribute values are the parts between an odd quotation mark and the next.
     let parts: Vec<&str> = text.split('"').collect();
     let values = parts.len() / 2;
     let at = 2 * draw(state, values) + 1;
@@ -70,7 +70,7 @@ fn broken(text: &str, state: &mut u64) -> String {
     parts.join("\"")
 }
 
-/// Whether every tensor is known to be small, and nothing is repeated.
+/// Whether every tensor is known to be small, and nothing loops.
 fn is_small(graph: &Graph, facts: &Facts) -> bool {
     graph.order().iter().all(|&layer| {
         let outputs = facts.node(layer).map(|node| &node.outputs[..]).unwrap_or_default();
@@ -85,7 +85,7 @@ fn is_small(graph: &Graph, facts: &Facts) -> bool {
     })
 }
 
-/// Runs on zeros what can be run.
+/// Runs on zeros what compiles.
 fn try_all(graph: &Graph) {
     let Ok(facts) = infer::propagate(graph, &Inputs::default()) else { return };
     if !is_small(graph, &facts) {
@@ -123,6 +123,6 @@ fn nothing_panics() {
             }
         }
     }
-    // Most changes leave something that can be read: the test reaches beyond the reader.
+    // Most changes still give a readable file, so the test covers more than the reader.
     assert!(graphs > 500, "{graphs}");
 }

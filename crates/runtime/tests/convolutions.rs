@@ -1,5 +1,5 @@
-//! Convolutions by filters that hold NaN and infinities: what lies outside the input adds nothing,
-//! in every run, on any number of threads, optimised and as written.
+//! Convolutions with NaN and infinities in the filters: padding adds nothing, in every run, with
+//! any number of threads, optimised or not.
 
 use infer::Inputs;
 use ir::ElementType::{F32, I8};
@@ -7,10 +7,10 @@ use ir::{Graph, GraphBuilder};
 use irrun_runtime::{Options, Precision, Tensor, Threads, compile_with};
 use std::sync::Arc;
 
-/// A kind of convolution over maps of `size` by `size`.
+/// A kind of convolution over images of `size` by `size`.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    /// Channels in and out, and groups; none where the operation has none.
+    /// Input and output channels, and groups if the operation has them.
     channels: [usize; 2],
     groups: Option<usize>,
     size: usize,
@@ -18,12 +18,12 @@ struct Kind {
     stride: usize,
     dilation: usize,
     pad: usize,
-    /// From the output back to the input.
+    /// Whether it is a transposed convolution.
     back: bool,
 }
 
-/// Pointwise, Winograd's, of few channels, with strides and dilations, by channels, in groups, of
-/// few filters for each channel, transposed.
+/// 1×1, Winograd, few input channels, strides and dilations, depthwise, grouped, few filters per
+/// group, transposed.
 fn kinds() -> Vec<Kind> {
     let plain = Kind {
         channels: [24, 20],
@@ -60,13 +60,13 @@ fn filters(kind: &Kind) -> Vec<f32> {
     let ([inputs, outputs], groups) = (kind.channels, kind.groups.unwrap_or(1));
     let mut filters = numbers(inputs * outputs / groups * kind.taps * kind.taps, 2);
     let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-    // Of some of them: others give numbers.
+    // Every fifth or so is special, so that some outputs stay finite.
     let step = filters.len() / 5 + 1;
     filters.iter_mut().step_by(step).zip(special.iter().cycle()).for_each(|(f, s)| *f = *s);
     filters
 }
 
-/// The convolution, a ReLU that both plans keep apart from it or not, and a product by a number.
+/// The convolution, a ReLU that becomes a post-op or not, and a multiplication by a number.
 fn graph(kind: &Kind) -> Graph {
     let mut g = GraphBuilder::new("convolution");
     let ([inputs, outputs], size) = (kind.channels, kind.size);
@@ -95,13 +95,13 @@ fn graph(kind: &Kind) -> Graph {
     g.finish().unwrap()
 }
 
-/// The sums by the definition, without an order that matters: in f64.
+/// The sums by definition, in f64, so that their order does not matter.
 fn definition(kind: &Kind, x: &[f32], size: usize) -> Vec<f64> {
     let (filters, [inputs, outputs]) = (filters(kind), kind.channels);
     let groups = kind.groups.unwrap_or(1);
     let [of_in, of_out] = [inputs / groups, outputs / groups];
     let (taps, pad) = (kind.taps, kind.pad as isize);
-    // The position of the map that tap `k` of output `o` sees.
+    // The input position that tap `k` of output `o` reads.
     let sees = |o: usize, k: usize| {
         let (o, step, k) = (o as isize, kind.stride as isize, (k * kind.dilation) as isize);
         let at = if kind.back { o + pad - k } else { o * step - pad + k };
@@ -162,7 +162,7 @@ fn every_run_skips_padding() {
     }
 }
 
-/// Of rounded operands each run has the same bits as well.
+/// In bf16 too, every run gives the same bits.
 fn in_bf16(graph: &Graph, x: &[Tensor]) {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
     let options = Options { precision: Precision::Bf16, ..Options::default() };
@@ -175,7 +175,7 @@ fn in_bf16(graph: &Graph, x: &[Tensor]) {
     assert!(runs.iter().all(|run| bits(run) == bits(&runs[0])));
 }
 
-/// Integers have no such numbers, but their scales may: a window that sees padding alone gives 0.
+/// Integers are always finite, but their scales may not be. A window of padding alone gives 0.
 #[test]
 fn scales_of_integers_that_are_not_finite() {
     let mut g = GraphBuilder::new("levels");
@@ -210,14 +210,15 @@ fn scales_of_integers_that_are_not_finite() {
         for _ in 0..2 {
             let y = session.run(&x).unwrap().remove(0);
             let y = y.as_slice::<f32>().unwrap();
-            // A corner sees nothing but padding.
+            // The window of a corner is padding alone.
             assert!(y.chunks(100).all(|map| map[0] == 0.0), "{optimize}");
             assert!(y[55].is_nan() && y[155].is_finite() && y[255].is_nan(), "{optimize}");
         }
     }
 }
 
-/// The kernel for few output channels takes long lines only; the filters of each are kept apart.
+/// The kernel for few output channels takes long lines only. Both kernels keep their packed
+/// filters.
 #[test]
 fn lines_may_become_short_and_long_again() {
     let mut g = GraphBuilder::new("lines");

@@ -1,5 +1,5 @@
-//! Operations that a program adds: the example runs, and what it adds works in a body, as written,
-//! and for shapes that only a run tells.
+//! Custom operations: the example runs, and its operation works in a body, without optimisation,
+//! and for shapes known only at run time.
 
 use irrun_runtime::infer::{self, Extensions, Inputs};
 use irrun_runtime::ir::{Body, ElementType, Graph, GraphBuilder, OutputRef, PortMap, Role};
@@ -99,11 +99,11 @@ fn errors_name_the_layer() {
         error(&cubes, &extended()),
         "Cube \"c\" (extension, layer 1), input 0 (data): must be f32, not i64   inputs: i64[2]"
     );
-    // Attributes that nothing reads are findings, as for any operation.
+    // Unread attributes are findings, as for any operation.
     let known = graph(ElementType::F32, "extension");
     let findings = infer::analyse(&known, &extended()).findings;
     assert_eq!(findings[0].message, "Cube has no attribute scales; it is ignored");
-    // Without the extension, or in another version, nothing is said of extensions.
+    // Without the extension, or in another version, the message does not mention extensions.
     let none = "there is no operation Cube; `irrun ops` lists those there are";
     for (graph, inputs) in
         [(&known, Inputs::default()), (&graph(ElementType::F32, "opset1"), extended())]

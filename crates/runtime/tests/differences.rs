@@ -1,12 +1,12 @@
-//! What OpenVINO's plugin computes in another way than its specification says, so that none of its
-//! values can be a golden: rows of the table in `docs/numerics.md`.
+//! Where OpenVINO's plugin deviates from the specification, so that its outputs cannot be expected
+//! values: rows of the table in `docs/numerics.md`.
 
 use infer::Inputs;
 use ir::ElementType::{self, F32};
 use ir::GraphBuilder;
 use irrun_runtime::Tensor;
 
-/// The outputs of a layer for inputs in f32, by shape and values.
+/// The outputs of a layer for f32 inputs, given by shape and values.
 fn run(
     (kind, version): (&str, &str),
     attributes: &[(&str, &str)],
@@ -50,7 +50,7 @@ fn what_lies_behind_the_last_proposal_is_zero() {
         ("scale", "1"),
     ];
     let scores = (&[1, 2, 1, 2][..], &[0.1, 0.2, 0.9, 0.7][..]);
-    // The second box becomes the first one.
+    // The second box becomes equal to the first.
     let deltas = (&[1, 4, 1, 2][..], &[0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0][..]);
     let image = (&[3][..], &[32.0, 32.0, 1.0][..]);
     let found = run(("Proposal", "opset4"), &attributes, &[scores, deltas, image], 2);
@@ -59,7 +59,7 @@ fn what_lies_behind_the_last_proposal_is_zero() {
     assert_eq!(found[1].as_slice::<f32>(), Some(&[0.9, 0.0, 0.0][..]));
 }
 
-/// Prior boxes in pixels give what the same boxes relative to the image give.
+/// Prior boxes in pixels give the same result as the same boxes relative to the image.
 #[test]
 fn refined_boxes_are_divided_by_the_image_once() {
     let detect = |priors: (&[usize], &[f32]), of_image: &[(&str, &str)]| {
@@ -85,8 +85,7 @@ fn refined_boxes_are_divided_by_the_image_once() {
     assert_eq!(relative[..3], [0.0, 1.0, 0.9]);
 }
 
-/// The largest and the smallest of no integers, as folds have them that begin with the limits of
-/// the type.
+/// The maximum and minimum over no integers are the lowest and highest value of the type.
 #[test]
 fn the_largest_of_no_integers_is_the_lowest_of_their_type() {
     let reduced = |kind: &str, element_type: ElementType| {

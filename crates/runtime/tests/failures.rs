@@ -1,4 +1,4 @@
-//! What a run that fails leaves behind.
+//! The state after a failed run.
 
 use infer::Inputs;
 use ir::ElementType::{F4E2M1, F32, I4, I64, NF4, U1, U4};
@@ -30,7 +30,7 @@ fn the_run_after_a_failure_knows_nothing_of_it() {
     }
 }
 
-/// Squeeze of an axis that may have size 1 is planned as if it had; of another size, the rest of
+/// Squeeze of an axis that may have size 1 is planned as if it had. With another size, the rest of
 /// the plan would be wrong.
 #[test]
 fn a_shape_that_was_not_planned_is_told() {
@@ -50,7 +50,8 @@ fn a_shape_that_was_not_planned_is_told() {
     assert!(problem.contains("output [1,2] does not fit what was planned, [1]"), "{problem}");
 }
 
-/// Elements of less than a byte, which no kernel of theirs tests, are refused when a plan is made.
+/// Sub-byte element types, which LogicalNot, IsNaN and IsInf have no kernel for, are rejected at
+/// compile time.
 #[test]
 fn tests_of_packed_elements_are_refused() {
     for (kind, opset) in [("LogicalNot", "opset1"), ("IsNaN", "opset10"), ("IsInf", "opset10")] {
@@ -95,7 +96,7 @@ fn limits_end_a_run() {
     assert!(run(none).unwrap_err().contains("more than its limit of 0 s"));
 }
 
-/// The steps of the model are counted, and how often bodies begin within one.
+/// Progress counts the steps of the model, and the bodies started within a step.
 #[test]
 fn a_token_tells_how_far_a_run_is() {
     use irrun_runtime::{CancellationToken, Limits, Options, Progress, compile_with};
@@ -111,12 +112,12 @@ fn a_token_tells_how_far_a_run_is() {
     let outputs = plan.session().run(&[x]).unwrap();
     let Progress { layer, step, steps: all, iterations } = token.progress();
     assert_eq!((step + 1, all), (steps, steps), "{layer}");
-    // Each iteration has a row of the output that collects them.
+    // The output that collects iterations has one row per iteration.
     assert_eq!(iterations, outputs[1].sizes()[0] as u64, "{layer}");
 }
 
-/// A shape that is known once constants have been computed, and does not fit, is told by the run:
-/// the plan has no kernel for it.
+/// A shape that is known only after constant folding, and that its rule rejects, is an error of the
+/// run: the plan has no kernel for the layer.
 #[test]
 fn a_shape_that_turns_out_not_to_fit_is_told() {
     let products = [("transpose_a", "false"), ("transpose_b", "true")];

@@ -1,12 +1,11 @@
-//! Floating-point operations are counted as everybody counts them: two for each multiplication with
-//! its addition.
+//! Floating-point operations count as usual: two for each multiply-add.
 
 use infer::Inputs;
 use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder};
 use irrun_runtime::{Options, Tensor};
 
-/// Operations of each run, with passes and without.
+/// Operations of each run, with and without passes.
 #[track_caller]
 fn count(graph: &Graph, input: &[usize], expected: u64) {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();

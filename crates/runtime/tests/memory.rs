@@ -1,5 +1,5 @@
-//! What no machine has memory for is refused with the layer's name, before anything is allocated;
-//! weights that are read once do not stay in memory.
+//! An output that fits in no memory is an error with the layer's name, before anything is
+//! allocated. Weights that are read once do not stay in memory.
 
 use infer::{Inputs, propagate};
 use ir::ElementType::F32;
@@ -36,7 +36,7 @@ fn more_than_any_machine_has() {
     assert!(error.contains("would not fit any memory"), "{error}");
 }
 
-/// Nor are there tables for the axes of what has no elements.
+/// Empty outputs do not build tables over their large axes either.
 #[test]
 fn nothing_takes_no_memory() {
     let mut g = GraphBuilder::new("nothing");
@@ -53,7 +53,7 @@ fn nothing_takes_no_memory() {
     assert_eq!(outputs[0].sizes(), [1, 0, (1 << 33) - 1]);
 }
 
-/// Bytes of the mapped files of a name that are in memory.
+/// Bytes of mapped files with this name that are resident.
 #[cfg(target_os = "linux")]
 fn resident(name: &str) -> usize {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -88,7 +88,7 @@ fn weights_leave_memory_after_the_only_run() {
         let mut session = irrun_runtime::compile_with(&graph, &facts, &options).unwrap().session();
         let first = session.run(std::slice::from_ref(&x)).unwrap();
         let left = resident("read-once.bin");
-        // Whoever runs it again all the same gets the same.
+        // A second run gives the same result.
         assert_eq!(session.run(std::slice::from_ref(&x)).unwrap(), first);
         (first, left)
     };

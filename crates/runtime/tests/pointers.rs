@@ -1,12 +1,12 @@
-//! Reshape of every dialect, Squeeze and Unsqueeze move no byte: what comes out lies where it came
-//! in, over inputs, over constants in the mapped file, and through chains.
+//! Reshape of every dialect, Squeeze and Unsqueeze are views: the output is the memory of the
+//! input, for inputs, for constants in the mapped file, and through chains.
 
 use infer::Inputs;
 use ir::ElementType::{self, BF16, Boolean, F8E4M3, F32, F64, I4, I16, I64, NF4, U1, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use irrun_runtime::{Options, Session, Tensor};
 
-/// A layer that only renames: type, version, attributes, and its pattern or axes.
+/// A layer that only changes the shape: type, version, attributes, and its pattern or axes.
 #[derive(Debug)]
 struct Renaming(
     &'static str,
@@ -35,7 +35,7 @@ impl Renaming {
         g.layer(self.0, self.1).attributes(self.2).inputs(&inputs).output()
     }
 
-    /// Sizes of data that it takes.
+    /// The shape of its input.
     fn sizes(&self) -> &'static [usize] {
         if self.0 == "Squeeze" { &[1, 2, 3, 4] } else { &[2, 3, 4] }
     }
@@ -53,7 +53,7 @@ fn numbers(sizes: &[usize]) -> Tensor {
     Tensor::from_vec(sizes, (0..count).map(|i| i as f32).collect()).unwrap()
 }
 
-/// Runs a graph of one input and checks that its only output is that input, renamed.
+/// Runs a graph of one input and checks that its only output is the memory of that input, reshaped.
 #[track_caller]
 fn same_place(graph: &Graph, input: &Tensor, expected: &[usize]) {
     for optimize in [true, false] {
@@ -133,7 +133,7 @@ fn a_chain_of_200() {
     let mut g = GraphBuilder::new("chain");
     let mut last = g.parameter("x", F32, "2,3,4");
     for i in 0..50 {
-        // To [6,4] by each dialect in turn, up and down by an axis, and back.
+        // To [6,4] by each dialect in turn, through Unsqueeze and Squeeze, and back.
         for renaming in [&RENAMINGS[i % 4], &RENAMINGS[4], &RENAMINGS[5]] {
             last = renaming.add(&mut g, last);
         }
@@ -189,7 +189,7 @@ fn constants_stay_in_the_mapped_file() {
     }
 }
 
-/// Kernels read whole numbers, so floats at an odd offset are copied: once, when the plan is made.
+/// Kernels read aligned elements, so floats at an odd offset are copied once, at compile time.
 #[test]
 fn unaligned_constants_are_copied_once() {
     let mut g = GraphBuilder::new("odd");

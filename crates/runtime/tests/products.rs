@@ -1,5 +1,5 @@
-//! HorizontalMatMul whose kernels go another way than the specification of MatMul-1, against the
-//! chain of multiply-adds that each element is.
+//! MatMuls whose kernels deviate from the direct form of MatMul-1, against the chain of
+//! multiply-adds along k that defines each element.
 
 use infer::Inputs;
 use ir::ElementType::F32;
@@ -11,7 +11,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
 }
 
-/// A column is multiplied as a row, whether it lies so or turned.
+/// A matrix times a column runs as a row times the matrix, transposed or not.
 #[test]
 fn matrices_times_columns_are_chains() {
     for (batch, m, k, transposed) in [(5, 20, 33, false), (1, 70, 64, true), (9, 3, 1, false)] {
@@ -41,7 +41,7 @@ fn matrices_times_columns_are_chains() {
     }
 }
 
-/// Sessions share a pool that the program hands in, and each other's threads come and go.
+/// Sessions share a pool of the program, while its threads also do other work.
 #[test]
 fn sessions_on_a_shared_pool_have_the_bits_of_one_thread() {
     let [m, k, n] = [256, 128, 192];

@@ -1,4 +1,4 @@
-//! Profiles: what ran, how often, and no time twice.
+//! Profiles: what ran, how often, and that no time counts twice.
 
 use infer::Inputs;
 use ir::ElementType::F32;
@@ -37,7 +37,7 @@ fn layers_of_bodies_have_times_of_their_own() {
     assert!(sum <= wall, "{sum:?} of {wall:?}");
 }
 
-/// The steps of a body lie within those of the layer around it, one behind the other.
+/// The steps of a body lie within the time of the layer around them, one after the other.
 #[test]
 fn a_trace_says_when_each_step_ran() {
     let (mut session, input) = looping();
@@ -56,7 +56,7 @@ fn a_trace_says_when_each_step_ran() {
     assert!(spans.iter().all(|span| session.profile().iter().any(|step| step.layer == span.layer)));
 }
 
-/// The kernel of a step that waits for its inputs is known once it has run.
+/// The kernel of a deferred step has a name once it has run.
 #[test]
 fn kernels_that_are_chosen_late_have_their_names() {
     let mut g = ir::GraphBuilder::new("late");

@@ -1,7 +1,7 @@
-//! A session that runs again and again with changing shapes takes no more memory for it.
+//! A session that runs many times with changing shapes does not grow.
 //!
-//! `SOAK=100000` runs as often (`make soak`). It is a test of its own process, whose memory is its
-//! own.
+//! `SOAK=100000` sets the number of runs (`make soak`). The test is a process of its own, so that
+//! its memory is its own.
 #![cfg(target_os = "linux")]
 
 use infer::Inputs;
@@ -9,13 +9,13 @@ use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder};
 use irrun_runtime::{Tensor, compile};
 
-/// Runs without `SOAK`.
+/// Runs if `SOAK` is not set.
 const RUNS: usize = 3000;
-/// Memory that runs may add once plans of many shapes are there: what allocators keep.
+/// Memory that runs may add once plans of many shapes exist: what allocators keep.
 const MOST: usize = 8 << 20;
 
-/// A convolution, a product by what follows from its own shape, and a sum over positions; the sizes
-/// of the map are open.
+/// A convolution, a multiplication by a value computed from its own shape, and a sum over
+/// positions. The sizes are dynamic.
 fn graph() -> Graph {
     let mut g = GraphBuilder::new("soak");
     let x = g.parameter("x", F32, "?,3,?,?");
@@ -44,7 +44,7 @@ fn graph() -> Graph {
     g.finish().unwrap()
 }
 
-/// Bytes of the process that it shares with no file.
+/// Anonymous memory of the process, in bytes.
 fn own_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();

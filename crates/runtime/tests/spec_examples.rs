@@ -1,5 +1,5 @@
-//! What the worked examples of the documents say about values; each test is named after its
-//! document. The rules about shapes are in the tests of the same name in `infer`.
+//! The worked examples of the specification that show values; each test is named after its
+//! document. Rules about shapes are in the tests of the same name in `infer`.
 
 use infer::Inputs;
 use ir::ElementType::{F32, I64};

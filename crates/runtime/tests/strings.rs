@@ -1,5 +1,5 @@
-//! Operations that pad, or find nothing at an index, put empty strings where they put zeros in
-//! place of numbers.
+//! Operations on strings use empty strings where they use zeros for numbers: for padding, and for
+//! indices out of range.
 
 use infer::Inputs;
 use ir::ElementType::{I32, String as Strings};

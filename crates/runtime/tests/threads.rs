@@ -1,6 +1,6 @@
-//! Sessions beside each other on many threads at a time, which share what they prepare of the
-//! weights; each with threads of its own, with those of all, and with the usual ones. The bits are
-//! those of one session alone. `make races` runs it under ThreadSanitizer.
+//! Sessions that run at the same time on many threads and share packed weights: with threads of
+//! their own, with shared threads, and with the default. The bits are those of a single session.
+//! `make races` runs it under ThreadSanitizer.
 
 use infer::Inputs;
 use ir::ElementType::F32;
@@ -8,8 +8,8 @@ use ir::{Graph, GraphBuilder};
 use irrun_runtime::{Options, Plan, Tensor, Threads, compile_sharing, compile_with};
 use std::sync::Arc;
 
-/// A convolution of Winograd's kind, one by channels, a product of which weights are packed in the
-/// second run, a softmax.
+/// A Winograd convolution, a depthwise one, a MatMul whose weights are packed in the second run,
+/// and a Softmax.
 fn graph() -> Graph {
     let mut g = GraphBuilder::new("threads");
     let x = g.parameter("x", F32, "1,32,16,16");
@@ -36,7 +36,7 @@ fn input(seed: usize) -> Tensor {
     Tensor::from_vec(&[1, 32, 16, 16], values).unwrap()
 }
 
-/// What some runs of a session give.
+/// The outputs of some runs of a session.
 fn bits(plan: Plan, threads: Option<Arc<Threads>>, first: usize) -> Vec<Vec<u8>> {
     let mut session = match threads {
         Some(threads) => plan.session_on(threads),

@@ -1,10 +1,11 @@
-//! Variables of a session: declared, read, set, kept from run to run, forgotten.
+//! Variables of a session: declared, read, set, kept between runs, reset.
 
 use infer::Inputs;
 use ir::{ElementType, Graph, GraphBuilder};
 use irrun_runtime::{Session, Tensor};
 
-/// `a` and `b` of two unknown dims, each read, joined with the input along axis 0, and assigned.
+/// Variables `a` and `b` of two unknown dims: each is read, concatenated with the input along axis
+/// 0, and assigned.
 fn graph() -> Graph {
     let mut g = GraphBuilder::new("variables");
     let x = g.parameter("x", ElementType::F32, "1,2");
@@ -41,7 +42,8 @@ fn values_are_kept_set_and_forgotten() {
     let kept: Vec<_> =
         session.variables().unwrap().into_iter().map(|(id, t)| (id, t.sizes()[0])).collect();
     assert_eq!(kept, [("a".to_owned(), 2), ("b".to_owned(), 2)]);
-    // One alone and the other alone are different plans, although their shapes are the same.
+    // A value of `a` alone and one of `b` alone need different plans, although the shapes are the
+    // same.
     for (id, expected) in [("a", [6, 1]), ("b", [1, 6])] {
         session.reset();
         session.set_variable(id, rows(5)).unwrap();
@@ -49,8 +51,8 @@ fn values_are_kept_set_and_forgotten() {
     }
 }
 
-/// Beams of a cache in the order of the indices, joined with a token each; the order they are in is
-/// handed over, another one copied.
+/// The beams of a cache in the order of the indices, concatenated with a token each. If they are in
+/// order, the tensor is handed over, else copied.
 #[test]
 fn beams_are_put_in_order() {
     let mut g = GraphBuilder::new("beams");
@@ -83,7 +85,7 @@ fn beams_are_put_in_order() {
     }
 }
 
-/// Elements that are no whole bytes, and strings, too.
+/// The same for sub-byte elements and strings.
 #[test]
 fn beams_of_any_type_are_put_in_order() {
     let text = |beam: usize| Box::from(["a", "b", "c"][beam]);
@@ -141,8 +143,8 @@ fn what_is_set_has_to_fit() {
     assert!(session.variables().unwrap().is_empty());
 }
 
-/// A token that a mask hides from everything, as padding is, gives the mean of what the cache
-/// holds, with a plan for one length of it and with the plan for all.
+/// A token that a mask hides from everything, as padding, gives the mean of the values in the
+/// cache, with a plan for one length and with the plan for all.
 #[test]
 fn hidden_rows_over_a_cache_are_its_mean() {
     let mut g = GraphBuilder::new("cache");
@@ -178,7 +180,7 @@ fn hidden_rows_over_a_cache_are_its_mean() {
     }
 }
 
-/// Bytes that a program owns, seen from the second on.
+/// Bytes of a program, from the second on: unaligned.
 struct Stray(Vec<u8>);
 
 impl AsRef<[u8]> for Stray {
@@ -188,7 +190,7 @@ impl AsRef<[u8]> for Stray {
     }
 }
 
-/// Programs may give inputs and values of variables that lie anywhere in memory.
+/// Inputs and values of variables from a program may be unaligned.
 #[test]
 fn tensors_of_programs_lie_anywhere() {
     let values = [1f32, 2.0, 3.0, 4.0];
@@ -215,7 +217,7 @@ fn tensors_of_programs_lie_anywhere() {
     assert_eq!(outputs[0].as_slice::<f32>(), Some(&[1f32, 2., 3., 4., 1., 1.][..]));
 }
 
-/// A variable of which the file says nothing is of the type and rank of what is assigned.
+/// A variable without declaration takes the type and rank of its assignment.
 #[test]
 fn variables_may_be_of_any_type_and_rank() {
     let attributes = [("variable_type", "dynamic"), ("variable_shape", "...")];

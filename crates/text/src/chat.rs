@@ -1,4 +1,4 @@
-//! Chat templates: Jinja, as tokenizers of Hugging Face have it.
+//! Chat templates in Jinja, as Hugging Face tokenizers have them.
 
 use crate::config::read_json;
 use crate::error::Error;
@@ -8,41 +8,41 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A turn of a conversation.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks: `system`, `user` or `assistant`.
+    /// The speaker: `system`, `user` or `assistant`.
     pub role: String,
-    /// What is said.
+    /// The text.
     pub content: String,
 }
 
 impl Message {
-    /// A turn of a conversation.
+    /// A message of a conversation.
     pub fn new(role: &str, content: &str) -> Message {
         Message { role: role.to_owned(), content: content.to_owned() }
     }
 }
 
-/// What turns a conversation into a prompt.
+/// A template that turns a conversation into a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatTemplate {
     source: String,
-    /// `bos_token` and the like.
+    /// Special tokens such as `bos_token`.
     tokens: BTreeMap<&'static str, String>,
 }
 
-/// Steps that a template may take.
+/// The most steps of a template.
 const FUEL: u64 = 10_000_000;
 
 const TOKENS: [&str; 5] = ["bos_token", "eos_token", "pad_token", "unk_token", "sep_token"];
 
 impl ChatTemplate {
-    /// The template of a directory: that of `chat_template.jinja`, `chat_template.json` or
+    /// The template of a directory: from `chat_template.jinja`, `chat_template.json` or
     /// `tokenizer_config.json`, else `fallback`.
     ///
     /// # Errors
-    /// When a file is there and cannot be read.
+    /// When a file exists but cannot be read.
     pub fn read(dir: &Path, fallback: Option<&str>) -> Result<Option<ChatTemplate>, Error> {
         let config = read_json(&dir.join("tokenizer_config.json"))?.unwrap_or_default();
         let special = read_json(&dir.join("special_tokens_map.json"))?.unwrap_or_default();
@@ -58,10 +58,10 @@ impl ChatTemplate {
         Ok(Some(ChatTemplate { source, tokens: TOKENS.into_iter().filter_map(token).collect() }))
     }
 
-    /// The prompt for the answer to a conversation.
+    /// The prompt for the next answer in a conversation.
     ///
     /// # Errors
-    /// What is wrong with the template, or what it says is wrong with the conversation.
+    /// When the template is wrong, or rejects the conversation.
     pub fn prompt(&self, messages: &[Message]) -> Result<String, Error> {
         let failed = |e: minijinja::Error| Error::Template(format!("{e:#}"));
         let environment = environment().map_err(failed)?;
@@ -81,7 +81,7 @@ impl ChatTemplate {
     }
 }
 
-/// Jinja as transformers sets it up.
+/// Jinja with the settings of transformers.
 fn environment<'s>() -> Result<Environment<'s>, minijinja::Error> {
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
@@ -94,7 +94,7 @@ fn environment<'s>() -> Result<Environment<'s>, minijinja::Error> {
     Ok(environment)
 }
 
-/// The template of a settings file: a string, or the one that is called `default`.
+/// The template of a settings file: a string, or the one named `default`.
 fn template_of(file: &Json) -> Option<String> {
     match file.get("chat_template")? {
         Json::String(text) => Some(text.clone()),
@@ -106,7 +106,7 @@ fn template_of(file: &Json) -> Option<String> {
     }
 }
 
-/// A special token: a string, or an object that holds it.
+/// A special token: a string, or an object with it.
 fn token(file: &Json, key: &str) -> Option<String> {
     let own = file.get(key)?;
     own.as_str().or_else(|| own.get("content")?.as_str()).map(str::to_owned)

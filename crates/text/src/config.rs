@@ -1,37 +1,37 @@
-//! How text is generated, and the file that says so.
+//! Generation settings, and the file that holds them.
 
 use crate::error::Error;
 use serde_json::Value;
 use std::path::Path;
 
-/// How text is generated, in the words of `generation_config.json`.
+/// Generation settings, named as in `generation_config.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GenerationConfig {
-    /// New tokens at most; `None` leaves it to `max_length`, or to a default of 256.
+    /// The most new tokens. `None` means `max_length`, or else 256.
     pub max_new_tokens: Option<usize>,
-    /// Tokens at most, those of the prompt included.
+    /// The most tokens, including those of the prompt.
     pub max_length: Option<usize>,
-    /// New tokens before which no stop token is chosen.
+    /// The least number of new tokens; no stop token is chosen before.
     pub min_new_tokens: usize,
-    /// Draw tokens at random; otherwise each is the most probable one.
+    /// Whether to sample; otherwise each token is the most probable one.
     pub do_sample: bool,
-    /// Logits are divided by it before one is drawn; 0 takes the most probable one.
+    /// Logits are divided by this before sampling; 0 takes the most probable token.
     pub temperature: f32,
-    /// Draw from so many of the most probable tokens; 0 for all.
+    /// Sample from this many most probable tokens; 0 for all.
     pub top_k: usize,
-    /// Draw from the most probable tokens that have this probability together.
+    /// Sample from the fewest most probable tokens with this total probability.
     pub top_p: f32,
-    /// Logits of tokens that have been are divided by it if positive, else multiplied.
+    /// Logits of earlier tokens are divided by this if positive, else multiplied.
     pub repetition_penalty: f32,
-    /// The key of the random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// Tokens that end the text; they are the last of its tokens.
+    /// Tokens that end the text and are included in its tokens.
     pub stop_token_ids: Vec<i64>,
-    /// Strings that end the text; they are no part of it.
+    /// Strings that end the text and are not part of it.
     pub stop_strings: Vec<String>,
 }
 
-/// New tokens when nothing says how many.
+/// The most new tokens if no setting says otherwise.
 const DEFAULT_NEW_TOKENS: usize = 256;
 
 impl Default for GenerationConfig {
@@ -52,8 +52,7 @@ impl Default for GenerationConfig {
     }
 }
 
-/// Settings that would change the text and are not implemented, with the value that changes
-/// nothing.
+/// Settings that would change the text and are not implemented, with the value that has no effect.
 const NOT_IMPLEMENTED: [(&str, f64); 12] = [
     ("num_beams", 1.0),
     ("no_repeat_ngram_size", 0.0),
@@ -80,11 +79,11 @@ const LISTS_NOT_IMPLEMENTED: [&str; 5] = [
 
 impl GenerationConfig {
     /// Reads the settings of a directory: `generation_config.json`, and `eos_token_id` of
-    /// `config.json` where that has none. What changes the text and is not implemented is named in
-    /// the second part.
+    /// `config.json` if the former has none. The second part of the result lists settings that
+    /// would change the text but are not implemented.
     ///
     /// # Errors
-    /// When a file is no JSON, or a setting is of another type.
+    /// When a file is not valid JSON, or a setting has the wrong type.
     pub fn read(dir: &Path) -> Result<(GenerationConfig, Vec<String>), Error> {
         let path = dir.join("generation_config.json");
         let file = read_json(&path)?.unwrap_or_default();
@@ -110,10 +109,10 @@ impl GenerationConfig {
         Ok((config, settings.not_implemented()))
     }
 
-    /// Whether the settings make sense together.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Which one does not, and what it may be.
+    /// The first invalid setting, and its allowed values.
     pub fn check(&self) -> Result<(), String> {
         let GenerationConfig { temperature, top_p, repetition_penalty, .. } = self;
         let finite = |value: f32, from: f32| value.is_finite() && value >= from;
@@ -130,7 +129,7 @@ impl GenerationConfig {
         Ok(())
     }
 
-    /// New tokens at most behind a prompt of so many tokens.
+    /// The most new tokens after a prompt of `prompt` tokens.
     pub fn most_new_tokens(&self, prompt: usize) -> usize {
         let rest = |total: usize| total.saturating_sub(prompt);
         self.max_new_tokens.or(self.max_length.map(rest)).unwrap_or(DEFAULT_NEW_TOKENS)
@@ -148,7 +147,7 @@ impl Settings<'_> {
         Error::File { path: self.path.to_owned(), message: message.into() }
     }
 
-    /// A setting, read by `read`; `null` is none.
+    /// A setting, parsed by `read`; `null` counts as absent.
     fn get<T>(
         &self,
         key: &str,
@@ -175,7 +174,7 @@ impl Settings<'_> {
         self.get(key, "true or false", Value::as_bool)
     }
 
-    /// A string or a list of them.
+    /// A string or a list of strings.
     fn strings(&self, key: &str) -> Result<Vec<String>, Error> {
         let own = |value: &Value| value.as_str().map(str::to_owned);
         let read = |value: &Value| match value {
@@ -207,7 +206,7 @@ fn ids(file: &Value, key: &str) -> Vec<i64> {
     }
 }
 
-/// A file of JSON, if it exists.
+/// A JSON file, if it exists.
 pub(crate) fn read_json(path: &Path) -> Result<Option<Value>, Error> {
     let wrong = |message: String| Error::File { path: path.to_owned(), message };
     match std::fs::read(path) {

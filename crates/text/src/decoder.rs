@@ -1,27 +1,27 @@
-//! Tokens to text as they come.
+//! Streaming detokenization.
 
 use crate::error::Error;
 
-/// Text of tokens, piece by piece. A token may be a part of a character, and its text may depend
-/// on the token before it, so the last few are decoded together.
+/// Decodes tokens to text one by one. A token may be part of a character, and its text may depend
+/// on the token before it, so the last few tokens are decoded together.
 #[derive(Default)]
 pub(crate) struct StreamDecoder {
     window: Vec<i64>,
-    /// Bytes of the window's text that have been given.
+    /// Bytes of the window's text that were already returned.
     told: usize,
 }
 
-/// Tokens that the window is cut to.
+/// The window is cut to this many tokens.
 const CONTEXT: usize = 8;
-/// Tokens at which it is cut, at the end of a character if there is one.
+/// From this many tokens on it is cut, if a character ends there.
 const LONG: usize = 16;
-/// Tokens at which it is cut anywhere.
+/// From this many tokens on it is cut anywhere.
 const TOO_LONG: usize = 64;
-/// Bytes that a character may lack when its first ones are there.
+/// The most bytes of an incomplete character.
 const INCOMPLETE: usize = 3;
 
 impl StreamDecoder {
-    /// The text that a token adds, without a character that is not complete.
+    /// The text that a token adds, without an incomplete character at the end.
     pub(crate) fn push(
         &mut self,
         token: i64,
@@ -33,7 +33,7 @@ impl StreamDecoder {
         let piece = text.get(self.told..certain).unwrap_or_default().to_owned();
         let whole = certain == text.len();
         if whole && certain > 0 && certain == self.told {
-            // A special token, which would fill the window with nothing.
+            // A special token has no text, and would only fill the window.
             self.window.pop();
         }
         self.told = self.told.max(certain);
@@ -44,7 +44,7 @@ impl StreamDecoder {
         Ok(piece)
     }
 
-    /// What is left when no more tokens come.
+    /// The remaining text, after the last token.
     pub(crate) fn rest(
         &mut self,
         decode: &mut dyn FnMut(&[i64]) -> Result<String, Error>,
@@ -54,8 +54,8 @@ impl StreamDecoder {
     }
 }
 
-/// Length of a text without the characters at its end that more bytes may complete: up to three
-/// U+FFFD, which stand for the first bytes of a character.
+/// Length of a text without an incomplete character at its end: up to three U+FFFD, which stand for
+/// its first bytes.
 fn complete(text: &str) -> usize {
     let bytes = text.chars().rev().take(INCOMPLETE).take_while(|c| *c == '\u{FFFD}');
     text.len() - bytes.map(char::len_utf8).sum::<usize>()
@@ -65,7 +65,7 @@ fn complete(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Tokens are bytes.
+    /// Each token is a byte.
     fn decode(tokens: &[i64]) -> Result<String, Error> {
         let bytes: Vec<u8> = tokens.iter().map(|t| *t as u8).collect();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -102,8 +102,8 @@ mod tests {
         assert!(pieces.concat().ends_with("end"));
     }
 
-    /// A decoder that drops the space before the first token, as SentencePiece's, and special
-    /// tokens.
+    /// A decoder that drops special tokens and the space before the first token, as SentencePiece
+    /// does.
     #[test]
     fn spaces_between_tokens_stay() {
         let words = ["▁the", "▁", "▁rat", "s", "▁are"];

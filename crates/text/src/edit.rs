@@ -1,16 +1,16 @@
-//! Small changes to a graph before it is compiled.
+//! Small edits of a graph before compilation.
 
 use ir::{Diagnostics, Edge, ElementType, Graph, Layer, Parts, Port};
 use std::sync::Arc;
 
-/// An output that layers can be connected to: ids of its layer and port.
+/// An output to which layers can be connected: ids of layer and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Output {
     layer: u64,
     port: u64,
 }
 
-/// A copy of a graph that layers are added to. Its layers keep their positions.
+/// A copy of a graph to which layers are added. Existing layers keep their indices.
 pub(crate) struct GraphEdit<'g> {
     graph: &'g Graph,
     parts: Parts,
@@ -21,14 +21,14 @@ impl<'g> GraphEdit<'g> {
         GraphEdit { graph, parts: graph.parts().clone() }
     }
 
-    /// What feeds an input of a layer of the graph.
+    /// The source of an input of a layer.
     pub(crate) fn source(&self, layer: usize, input: usize) -> Option<Output> {
         let from = self.graph.inputs_of(layer).get(input)?;
         let producer = self.graph.layers().get(from.layer)?;
         Some(Output { layer: producer.id, port: producer.outputs.get(from.port)?.id })
     }
 
-    /// Feeds an input of a layer of the graph from elsewhere.
+    /// Connects an input of a layer to another source.
     pub(crate) fn connect(&mut self, layer: usize, input: usize, from: Output) {
         let Some(own) = self.parts.layers.get(layer) else { return };
         let to = (Some(own.id), own.inputs.get(input).map(|port| port.id));
@@ -38,7 +38,7 @@ impl<'g> GraphEdit<'g> {
         }
     }
 
-    /// Adds a constant; no `dims` make a scalar.
+    /// Adds a constant; a scalar if `dims` is empty.
     pub(crate) fn constant(
         &mut self,
         element: ElementType,
@@ -59,7 +59,7 @@ impl<'g> GraphEdit<'g> {
         output
     }
 
-    /// Adds a layer of one output, which a layer such as Assign does not use.
+    /// Adds a layer with one output, which layers such as Assign do not use.
     pub(crate) fn layer(
         &mut self,
         op_type: &str,

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-/// Why there is no text.
+/// Why no text could be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A model of the directory is missing or wrong.
+    /// A model of the directory is missing or invalid.
     #[error(transparent)]
     Model(ir::Diagnostics),
     /// A run failed.
@@ -17,15 +17,15 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
-    /// A model lacks what generation needs, or needs what generation lacks.
+    /// A model lacks an input or output that generation needs, or has an unknown input.
     #[error("{}: {message}", .path.display())]
     Unsuitable {
         /// The model.
         path: PathBuf,
-        /// What is missing.
+        /// What is wrong with it.
         message: String,
     },
-    /// There is no chat template, or it fails.
+    /// There is no chat template, or it failed.
     #[error("chat template: {0}")]
     Template(String),
     /// The prompt has no tokens.

@@ -1,4 +1,4 @@
-//! The model that turns tokens into the logits of the next one.
+//! The language model: tokens to the logits of the next token.
 
 use crate::edit::GraphEdit;
 use crate::error::Error;
@@ -10,18 +10,18 @@ use std::sync::Arc;
 
 /// The language model of a directory: `openvino_model.xml`.
 ///
-/// A model with variables, as optimum-intel writes it, keeps what it has computed of earlier
-/// tokens; one without is given all of them each time.
+/// A stateful model, as optimum-intel writes it, keeps keys and values of earlier tokens in
+/// variables. A stateless model gets all tokens each time.
 pub struct LanguageModel {
     model: Model,
     feeds: Vec<Feed>,
     logits: usize,
     is_stateful: bool,
-    /// The tokens that the variables stand for.
+    /// The tokens whose keys and values are in the variables.
     cached: Vec<i64>,
 }
 
-/// What an input is for.
+/// The purpose of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feed {
     InputIds,
@@ -48,7 +48,7 @@ impl LanguageModel {
     /// Opens the model of a directory.
     ///
     /// # Errors
-    /// When it is missing or wrong, or takes what generation does not know.
+    /// When it is missing or invalid, or has an unknown input.
     pub fn open(
         dir: &Path,
         options: &runtime::Options,
@@ -65,11 +65,11 @@ impl LanguageModel {
         Ok(LanguageModel { feeds: feeds?, model, logits, is_stateful, cached: Vec::new() })
     }
 
-    /// The logits of the token behind `tokens`. Where these begin with the tokens of the run
-    /// before, only those behind are computed.
+    /// The logits of the token after `tokens`. If these begin with the tokens of the previous run,
+    /// only the new ones are computed.
     ///
     /// # Errors
-    /// When the model fails, or gives no logits.
+    /// When the model fails, or has no logits.
     pub fn logits(&mut self, tokens: &[i64]) -> Result<Vec<f32>, Error> {
         let goes_on = self.cached.len() < tokens.len() && tokens.starts_with(&self.cached);
         if !goes_on || !self.is_stateful {
@@ -125,8 +125,8 @@ fn feed(model: &Model, input: usize) -> Result<Feed, Error> {
     }
 }
 
-/// A model that gives the logits behind the last token alone: those of all tokens of a prompt
-/// would be the largest tensor by far. None if what computes them is not recognised.
+/// A model that computes the logits of the last token only; those of all tokens of a prompt would
+/// be by far the largest tensor. `None` if the MatMul that computes the logits is not recognised.
 fn with_last_logits(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
     let Some(product) = last_product(graph) else { return Ok(None) };
     let mut edit = GraphEdit::new(graph);
@@ -138,12 +138,12 @@ fn with_last_logits(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
     edit.finish().map(Some)
 }
 
-/// What may stand between the product and the Result: functions of single elements.
+/// Element-wise operations that may follow this MatMul.
 const ELEMENTWISE: [&str; 7] =
     ["Convert", "Add", "Subtract", "Multiply", "Divide", "Tanh", "Clamp"];
 
-/// The product of hidden states and weights that gives the logits: a MatMul of three axes behind
-/// the Result, with nothing between but functions of single elements and constants.
+/// The MatMul of hidden states and weights that gives the logits: of rank 3, before the Result,
+/// with only element-wise operations and constants in between.
 fn last_product(graph: &Graph) -> Option<usize> {
     let [result] = graph.results() else { return None };
     let mut at = graph.inputs_of(*result).first()?.layer;
@@ -163,7 +163,7 @@ fn last_product(graph: &Graph) -> Option<usize> {
     }
 }
 
-/// Whether an output has at most one element along each axis but the last.
+/// Whether an output has at most one element along every axis except the last.
 fn is_scalar_or_row(graph: &Graph, from: &ir::OutputRef) -> bool {
     let layer = graph.layers().get(from.layer);
     let port = layer.and_then(|layer| layer.outputs.get(from.port));

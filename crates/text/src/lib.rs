@@ -1,5 +1,5 @@
-//! Text from a language model: a directory with `openvino_model.xml`, `openvino_tokenizer.xml` and
-//! `openvino_detokenizer.xml`, as optimum-intel writes it.
+//! Text generation with a language model: a directory with `openvino_model.xml`,
+//! `openvino_tokenizer.xml` and `openvino_detokenizer.xml`, as optimum-intel writes it.
 //!
 //! ```no_run
 //! use irrun_text::{GenerationConfig, Pipeline};
@@ -16,9 +16,9 @@
 //! # Ok::<(), irrun_text::Error>(())
 //! ```
 //!
-//! The same tokens come out on every machine and for any number of threads: logits have the same
-//! bits ([numerics](https://github.com/irrun/irrun/blob/main/docs/numerics.md)), and what is drawn
-//! from them depends on [`GenerationConfig::seed`] alone.
+//! The tokens are the same on every machine and for any number of threads: logits have the same
+//! bits ([numerics](https://github.com/irrun/irrun/blob/main/docs/numerics.md)), and sampling
+//! depends only on them and on [`GenerationConfig::seed`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

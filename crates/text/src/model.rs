@@ -1,4 +1,4 @@
-//! A model of a directory: a session whose inputs and outputs have names.
+//! A model of a directory: a session with named inputs and outputs.
 
 use crate::error::Error;
 use ir::{ElementType, Graph, Layer};
@@ -15,7 +15,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Compiles a graph for inputs of any size.
+    /// Compiles a graph for inputs of any shape.
     pub(crate) fn new(
         path: &Path,
         graph: &Graph,
@@ -33,12 +33,12 @@ impl Model {
         })
     }
 
-    /// Position of an output by one of its names.
+    /// The index of an output, by one of its names.
     pub(crate) fn output(&self, name: &str) -> Option<usize> {
         self.outputs.iter().position(|names| names.iter().any(|own| own == name))
     }
 
-    /// Runs the model and gives one of its outputs.
+    /// Runs the model and returns one of its outputs.
     pub(crate) fn run(&mut self, inputs: &[Tensor], output: usize) -> Result<Tensor, Error> {
         let mut outputs = self.session.run(inputs).map_err(Error::Run)?;
         let missing = || Error::unsuitable(&self.path, format!("there is no output {output}"));
@@ -46,7 +46,7 @@ impl Model {
         in_range.then(|| outputs.swap_remove(output)).ok_or_else(missing)
     }
 
-    /// A tensor for an input, converted to the type that it takes.
+    /// A tensor for an input, converted to the type of the input.
     pub(crate) fn tensor<T: Element>(
         &self,
         input: usize,
@@ -71,7 +71,7 @@ impl Model {
     }
 }
 
-/// The names of a tensor, that of its layer last.
+/// The names of a tensor; that of its layer is last.
 fn names(layer: &Layer, port: usize) -> Vec<String> {
     let mut names = layer.outputs.get(port).map(|p| p.names.clone()).unwrap_or_default();
     names.push(layer.name.clone());

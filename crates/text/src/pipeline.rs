@@ -1,4 +1,4 @@
-//! Prompt to tokens, tokens one by one, tokens to text.
+//! The pipeline: prompt to tokens, generation token by token, tokens to text.
 
 use crate::chat::{ChatTemplate, Message};
 use crate::config::GenerationConfig;
@@ -23,29 +23,29 @@ pub struct Pipeline {
     notes: Vec<String>,
 }
 
-/// What was generated.
+/// The result of a generation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
-    /// The new tokens. A stop token is the last of them; those of a stop string are left out.
+    /// The new tokens. A stop token is included, the tokens of a stop string are not.
     pub tokens: Vec<i64>,
     /// Their text.
     pub text: String,
-    /// Why there are no more.
+    /// Why generation ended.
     pub finish: Finish,
     /// Time until the first token.
     pub first_token: Duration,
-    /// Time of all tokens.
+    /// Total time.
     pub total: Duration,
 }
 
-/// Why a text ends.
+/// Why generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// A stop token or a stop string came.
+    /// A stop token or a stop string.
     Stop,
-    /// There are as many tokens as were asked for.
+    /// The most new tokens were reached.
     Length,
-    /// The caller wants no more.
+    /// The caller ended it.
     Cancelled,
 }
 
@@ -60,11 +60,11 @@ impl Finish {
     }
 }
 
-/// Where new text goes, as it comes; `Break` ends it.
+/// Receives new text as it is generated; `Break` ends generation.
 pub type Listener<'l> = &'l mut dyn FnMut(&str) -> ControlFlow<()>;
 
 impl Generated {
-    /// Tokens each second, the first of them and its prompt left out.
+    /// Tokens per second, without the first token and its prompt.
     pub fn tokens_per_second(&self) -> Option<f64> {
         let seconds = (self.total - self.first_token).as_secs_f64();
         let more = self.tokens.len().checked_sub(1).filter(|more| *more > 0 && seconds > 0.0);
@@ -73,10 +73,10 @@ impl Generated {
 }
 
 impl Pipeline {
-    /// Opens a directory, to run on one thread for each processor.
+    /// Opens a directory, with one thread per processor.
     ///
     /// # Errors
-    /// When one of its models or files is missing or wrong.
+    /// When one of its models or files is missing or invalid.
     pub fn open(dir: &Path) -> Result<Pipeline, Error> {
         Pipeline::open_with(dir, &runtime::Options::default(), &Arc::new(Threads::default()))
     }
@@ -100,12 +100,12 @@ impl Pipeline {
         Ok(Pipeline { model, tokenizer, chat, config, notes })
     }
 
-    /// The directory's settings.
+    /// The generation settings of the directory.
     pub fn config(&self) -> &GenerationConfig {
         &self.config
     }
 
-    /// Settings of the directory that would change the text and are not implemented.
+    /// Settings of the directory that would change the text but are not implemented.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -126,19 +126,19 @@ impl Pipeline {
         self.tokenizer.decode(tokens)
     }
 
-    /// The tokens that ask for the answer to a conversation, by the directory's chat template.
+    /// The tokens of the prompt for a conversation, by the directory's chat template.
     ///
     /// # Errors
     /// When there is no template, or it fails.
     pub fn encode_chat(&mut self, messages: &[Message]) -> Result<Vec<i64>, Error> {
         let missing = || Error::Template("the directory has none".to_owned());
         let prompt = self.chat.as_ref().ok_or_else(missing)?.prompt(messages)?;
-        // The template writes special tokens itself.
+        // The template itself writes the special tokens.
         self.tokenizer.encode(&prompt, false)
     }
 
-    /// Goes on from the tokens of a prompt. A prompt that begins with the tokens of the one before
-    /// and of its answer is not computed anew.
+    /// Generates text after the tokens of a prompt. If the prompt begins with the previous prompt
+    /// and its answer, these are not computed again.
     ///
     /// # Errors
     /// When the prompt is empty or a model fails.
@@ -176,7 +176,7 @@ impl Pipeline {
     }
 }
 
-/// What tells the listener of new tokens.
+/// Passes new text to the listener.
 struct Telling<'t> {
     tokenizer: &'t mut Tokenizer,
     decoder: StreamDecoder,
@@ -213,7 +213,7 @@ impl<'t> Telling<'t> {
         }
     }
 
-    /// Tells what was held back, and drops the tokens of a stop string.
+    /// Passes on the text that was held back, and drops the tokens of a stop string.
     fn finish(mut self, tokens: &mut Vec<i64>) -> Result<String, Error> {
         if !self.stopped {
             let rest = self.decoder.rest(&mut |tokens| self.tokenizer.decode(tokens))?;
@@ -231,7 +231,7 @@ impl<'t> Telling<'t> {
         Ok(self.text)
     }
 
-    /// Keeps the fewest tokens that hold the text, blanks at its end aside.
+    /// Keeps the fewest tokens that give the text, except for blanks at its end.
     fn drop_stop_string(&mut self, tokens: &mut Vec<i64>) -> Result<(), Error> {
         let text = self.text.trim_end_matches([' ', '\n']);
         while let Some((_, fewer)) = tokens.split_last() {

@@ -1,12 +1,12 @@
-//! The next token from the logits of all.
+//! Sampling of the next token from the logits.
 
 use crate::config::GenerationConfig;
 use kernels::random::uniform::Philox;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Chooses tokens. What it draws depends on logits and seed alone: exponentials are computed in
-/// software, sums have one order, and ties go to the smaller id.
+/// Chooses tokens. Its choice depends only on logits and seed: exponentials are computed in
+/// software, sums have a fixed order, and ties go to the smaller id.
 pub(crate) struct Sampler<'c> {
     config: &'c GenerationConfig,
     random: Philox,
@@ -22,7 +22,7 @@ impl<'c> Sampler<'c> {
         sampler
     }
 
-    /// Counts a token among those that have been.
+    /// Notes a token for the repetition penalty.
     fn accept(&mut self, token: i64) {
         if self.config.repetition_penalty != 1.0 {
             self.seen.extend(usize::try_from(token).ok());
@@ -74,7 +74,7 @@ impl<'c> Sampler<'c> {
         pick(&candidates, self.uniform())
     }
 
-    /// The next random number, from 0 up to 1.
+    /// The next random number in [0, 1).
     fn uniform(&mut self) -> f64 {
         let [high, low, ..] = self.random.block(self.drawn);
         self.drawn += 1;
@@ -83,7 +83,7 @@ impl<'c> Sampler<'c> {
     }
 }
 
-/// A token that may be drawn; the more probable one is greater, then the one of smaller id.
+/// A token that may be sampled. Ordered by probability, then by smaller id.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     token: usize,
@@ -110,7 +110,7 @@ impl PartialEq for Candidate {
 
 impl Eq for Candidate {}
 
-/// The most probable candidates, as many as have the probability `top_p` together.
+/// The fewest most probable candidates with the total probability `top_p`.
 fn nucleus(candidates: Vec<Candidate>, top_p: f32) -> Vec<Candidate> {
     let enough = f64::from(top_p) * candidates.iter().map(|c| c.weight).sum::<f64>();
     let mut heap = BinaryHeap::from(candidates);
@@ -122,19 +122,19 @@ fn nucleus(candidates: Vec<Candidate>, top_p: f32) -> Vec<Candidate> {
     kept
 }
 
-/// The candidate at a fraction of the sum of all.
+/// The candidate at this fraction of the total weight.
 fn pick(candidates: &[Candidate], fraction: f64) -> usize {
     let mut rest = fraction * candidates.iter().map(|c| c.weight).sum::<f64>();
     let drawn = candidates.iter().find(|candidate| {
         rest -= candidate.weight;
         rest < 0.0
     });
-    // Rounding may leave a rest behind the last.
+    // Rounding may leave a remainder after the last candidate.
     let last = || candidates.iter().rfind(|c| c.weight > 0.0);
     drawn.or_else(last).map_or(0, |candidate| candidate.token)
 }
 
-/// The first of the largest.
+/// The first token with the largest logit.
 fn most_probable(logits: &[f32]) -> usize {
     let larger = |best: usize, token: usize| {
         if logits[token] > logits[best] || logits[best].is_nan() { token } else { best }
@@ -192,7 +192,7 @@ mod tests {
         let logits = [0.0, 0.1, 0.2, -9.0, 0.1];
         let two = GenerationConfig { top_k: 2, ..sample() };
         let drawn = draws(&logits, &two, 100);
-        // Of the two equal ones the first is kept.
+        // Of two equal tokens the first is kept.
         assert!(drawn.contains(&1) && drawn.contains(&2));
         assert!(drawn.iter().all(|t| [1, 2].contains(t)));
         assert_ne!(drawn, draws(&logits, &GenerationConfig { seed: 1, ..two.clone() }, 100));
@@ -206,7 +206,7 @@ mod tests {
     fn draws_are_the_same_forever() {
         let logits: Vec<f32> = (0..50u16).map(|i| f32::from(i * 7 % 13) / 4.0).collect();
         let config = GenerationConfig { top_k: 20, top_p: 0.9, seed: 42, ..sample() };
-        // By the same rules in Python.
+        // Expected values computed in Python by the same rules.
         assert_eq!(draws(&logits, &config, 8), [20, 16, 18, 46, 9, 9, 37, 22]);
     }
 }

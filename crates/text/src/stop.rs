@@ -1,6 +1,6 @@
-//! Text that is told as it comes, up to a string that ends it.
+//! Streaming of text up to a stop string.
 
-/// Holds text back as long as it may be the beginning of a stop string.
+/// Holds text back while it may be the beginning of a stop string.
 pub(crate) struct StopStrings<'s> {
     strings: Vec<&'s str>,
     held: String,
@@ -12,8 +12,8 @@ impl<'s> StopStrings<'s> {
         StopStrings { strings, held: String::new() }
     }
 
-    /// Takes new text. What is certain goes to `out`; whether a stop string is complete, which
-    /// leaves nothing held.
+    /// Adds new text. Text that is certain goes to `out`. Returns whether a stop string was found;
+    /// then nothing is held back.
     pub(crate) fn push(&mut self, text: &str, out: &mut String) -> bool {
         self.held.push_str(text);
         let found = self.strings.iter().filter_map(|stop| self.held.find(stop)).min();
@@ -28,12 +28,12 @@ impl<'s> StopStrings<'s> {
         false
     }
 
-    /// What is held when no more comes.
+    /// The text held back, after the last token.
     pub(crate) fn rest(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 
-    /// Length of the longest end of the text that a stop string begins with.
+    /// Length of the longest suffix of the text that is a prefix of a stop string.
     fn begun(&self) -> usize {
         let ends = self.held.char_indices().map(|(at, _)| &self.held[at..]);
         let mut begun = ends.filter(|end| self.strings.iter().any(|stop| stop.starts_with(end)));

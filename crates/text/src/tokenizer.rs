@@ -1,4 +1,4 @@
-//! Text to tokens and back, by the two models that OpenVINO Tokenizers has written.
+//! Tokenizer: text to tokens and back, by two models from OpenVINO Tokenizers.
 
 use crate::edit::GraphEdit;
 use crate::error::Error;
@@ -12,19 +12,19 @@ use std::sync::Arc;
 pub struct Tokenizer {
     encoder: Model,
     decoder: Model,
-    /// Whether special tokens are added, once that was asked for; none if they cannot be left out.
+    /// Whether special tokens are added, once determined; `None` if they cannot be left out.
     adds_special: Option<bool>,
     notes: Notes,
 }
 
-/// The variable that turns special tokens on and off.
+/// The variable that enables special tokens.
 const ADD_SPECIAL: &str = "add_special_tokens";
 
 impl Tokenizer {
     /// Opens the tokenizer of a directory.
     ///
     /// # Errors
-    /// When one of its models is missing or wrong.
+    /// When one of its models is missing or invalid.
     pub fn open(dir: &Path, threads: &Arc<Threads>) -> Result<Tokenizer, Error> {
         let options = runtime::Options::default();
         let path = dir.join("openvino_tokenizer.xml");
@@ -43,12 +43,12 @@ impl Tokenizer {
         Ok(Tokenizer { encoder, decoder, adds_special, notes })
     }
 
-    /// What the converter has noted in the tokenizer.
+    /// The notes of the converter in the tokenizer.
     pub(crate) fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    /// The tokens of a text, with the special tokens that the tokenizer adds, or without them.
+    /// The tokens of a text, with or without the special tokens that the tokenizer adds.
     ///
     /// # Errors
     /// When the model fails, or is no tokenizer.
@@ -68,7 +68,7 @@ impl Tokenizer {
         Ok(ids.as_slice().unwrap_or_default().to_vec())
     }
 
-    /// The text of tokens, special ones left out.
+    /// The text of tokens, without special tokens.
     ///
     /// # Errors
     /// When the model fails, or is no detokenizer.
@@ -84,7 +84,7 @@ impl Tokenizer {
     }
 }
 
-/// A tokenizer whose special tokens a variable turns on and off. None if it adds none.
+/// A tokenizer with a variable that enables special tokens. `None` if it adds none.
 fn with_special_tokens_switch(graph: &Graph) -> Result<Option<Graph>, Diagnostics> {
     let layers = graph.layers();
     let last = graph.order().iter().rfind(|i| layers.get(**i).is_some_and(is_combination));

@@ -1,4 +1,4 @@
-//! What OpenVINO GenAI generates with the model of `models/tiny_llama`, in f32.
+//! What OpenVINO GenAI generates with `models/tiny_llama`, in f32.
 
 use irrun_text::{Finish, GenerationConfig, Message, Pipeline};
 use serde_json::Value;
@@ -72,7 +72,7 @@ fn a_longer_prompt_goes_on_where_the_last_one_ended() {
     assert_eq!(first.tokens, expected[..10]);
     let longer = [prompt.clone(), first.tokens].concat();
     assert_eq!(pipeline.generate(&longer, &config(14), &mut quiet).unwrap().tokens, expected[10..]);
-    // Another prompt begins anew.
+    // Another prompt starts from an empty cache.
     assert_eq!(pipeline.generate(&prompt, &config(24), &mut quiet).unwrap().tokens, expected);
 }
 

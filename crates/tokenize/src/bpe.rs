@@ -1,4 +1,4 @@
-//! Byte-pair encoding: neighbours are merged in the order of the merges.
+//! Byte-pair encoding: merges neighbouring tokens in the order of the merges.
 
 use crate::bytes::of_token;
 use crate::error::TextError;
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 /// A vocabulary with its merges.
 #[derive(Debug)]
 pub struct Bpe {
-    /// Tokens that no merge makes.
+    /// Tokens that no merge produces.
     atoms: Trie,
     merges: HashMap<(i32, i32), Merge>,
     unknown: Option<i32>,
-    /// Tokens for single bytes, where they are used.
+    /// Tokens of single bytes, if they are used.
     bytes: Option<Box<[Option<i32>; 256]>>,
     end_suffix: Vec<u8>,
 }
@@ -26,23 +26,23 @@ struct Merge {
     token: i32,
 }
 
-/// The attributes of a tokenizer.
+/// The options of a tokenizer.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The token for what the vocabulary does not have.
+    /// The token for unknown text.
     pub unknown: String,
-    /// What is put behind each word.
+    /// The suffix of each word.
     pub end_suffix: String,
-    /// Bytes that the vocabulary does not have are tokens such as `<0x0A>`.
+    /// Whether bytes missing in the vocabulary become tokens such as `<0x0A>`.
     pub byte_fallback: bool,
 }
 
 /// The two sides of each merge.
 #[derive(Clone, Copy, Debug)]
 pub enum Merges<'a> {
-    /// With a space between.
+    /// Joined by a space.
     Joined(Strings<'a>),
-    /// By themselves.
+    /// Separately.
     Pairs(Strings<'a>, Strings<'a>),
 }
 
@@ -55,7 +55,7 @@ impl<'a> Merges<'a> {
     }
 }
 
-/// Without a space, both sides are the whole.
+/// Without a space, both sides are the whole string.
 fn split_at_space(both: &[u8]) -> (&[u8], &[u8]) {
     match both.iter().position(|byte| *byte == b' ') {
         Some(at) => (&both[..at], &both[at + 1..]),
@@ -64,10 +64,10 @@ fn split_at_space(both: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl Bpe {
-    /// A tokenizer of tokens in order, merges, and tokens that are added under their own numbers.
+    /// A tokenizer with tokens (by index), merges, and added tokens with ids of their own.
     ///
     /// # Errors
-    /// When a merge is of what is no token, or makes none.
+    /// When a merge has a side that is no token, or its result is none.
     pub fn new(
         tokens: Strings<'_>,
         merges: Merges<'_>,
@@ -96,8 +96,8 @@ impl Bpe {
         Ok(Bpe { atoms: Trie::new(ids), merges, unknown, bytes, end_suffix })
     }
 
-    /// As [`Self::tokenize`], with the words that `cache` has seen taken from `out`, which holds
-    /// all their tokens.
+    /// As [`Self::tokenize`], but copies the tokens of words in `cache` from `out`, which holds all
+    /// of them.
     pub fn tokenize_again<'w>(
         &self,
         word: &'w [u8],
@@ -131,8 +131,8 @@ impl Bpe {
         }
     }
 
-    /// The longest atoms from left to right. A byte that begins none is its own token or the
-    /// unknown one, or is left out.
+    /// Greedy longest atoms from left to right. A byte at which no atom begins becomes its byte
+    /// token or the unknown token, or is dropped.
     fn atoms_of(&self, word: &[u8], symbols: &mut Vec<Symbol>) {
         let mut rest = word;
         while let Some(byte) = rest.first() {
@@ -160,9 +160,9 @@ impl Bpe {
         }
     }
 
-    /// Merges the pair of the first rank, and of its pairs the one that was found first.
+    /// Merges pairs by rank, and pairs of equal rank in the order in which they were found.
     fn merge_by(&self, queue: &mut impl Queue, symbols: &mut Vec<Symbol>) {
-        // In a run of one character, pairs are the same again and again.
+        // In a run of one character, the same pairs repeat.
         let mut last = ((-1, -1), None);
         let mut push = |queue: &mut _, symbols: &[Symbol], left: u32, right: u32| {
             let tokens = (symbols[left as usize].token, symbols[right as usize].token);
@@ -178,7 +178,7 @@ impl Bpe {
         }
         while let Some(Pair { token, left, right }) = queue.pop() {
             let (a, b) = (symbols[left as usize], symbols[right as usize]);
-            // What a merge has used up is in no pair any more.
+            // Symbols that a merge has consumed are in no pair.
             if !a.alive || !b.alive {
                 continue;
             }
@@ -200,7 +200,7 @@ impl Bpe {
 
 type Numbered = (HashMap<(i32, i32), Merge>, Vec<Vec<u8>>);
 
-/// Merges by the numbers of their tokens, and the tokens that they make.
+/// Merges by the ids of their tokens, with the ids of the results.
 fn numbered(merges: &[(&[u8], &[u8])], ids: &HashMap<&[u8], i32>) -> Result<Numbered, TextError> {
     let id = |token: &[u8]| {
         let missing = || format!("{:?} of a merge is no token", String::from_utf8_lossy(token));
@@ -217,10 +217,10 @@ fn numbered(merges: &[(&[u8], &[u8])], ids: &HashMap<&[u8], i32>) -> Result<Numb
     Ok((numbered, made))
 }
 
-/// Words and where their tokens are.
+/// Words and the ranges of their tokens.
 pub type Cache<'w> = HashMap<&'w [u8], (u32, u32)>;
 
-/// Bytes of words that are likely to come again.
+/// The longest words, in bytes, that are cached.
 const MOST_REPEATED: usize = 48;
 
 /// No symbol.
@@ -234,7 +234,7 @@ struct Symbol {
     alive: bool,
 }
 
-/// Neighbours that can be merged.
+/// A pair of neighbours that can be merged.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     token: i32,
@@ -242,13 +242,14 @@ struct Pair {
     right: u32,
 }
 
-/// Pairs, to be taken by their ranks, and of one rank in the order in which they came.
+/// Pairs, ordered by rank, then by insertion.
 trait Queue {
     fn push(&mut self, rank: u32, pair: Pair);
     fn pop(&mut self) -> Option<Pair>;
 }
 
-/// Symbols of a word from which on pairs are kept in a bucket for each rank: runs have few ranks.
+/// From this many symbols on, pairs are in one bucket per rank: long words are mostly runs, with
+/// few ranks.
 const LONG_WORD: usize = 512;
 
 /// For short words: a binary heap.
@@ -295,7 +296,7 @@ impl Ord for Ranked {
     }
 }
 
-/// For long words: a bucket for each rank.
+/// For long words: a bucket per rank.
 #[derive(Default)]
 struct BucketQueue(BTreeMap<u32, VecDeque<Pair>>);
 
@@ -314,7 +315,7 @@ impl Queue for BucketQueue {
     }
 }
 
-/// Memory that is used again from word to word.
+/// Scratch memory, reused from word to word.
 #[derive(Debug, Default)]
 pub struct Scratch {
     symbols: Vec<Symbol>,
@@ -370,8 +371,7 @@ mod tests {
         assert_eq!(made.unwrap_err().0, "\"ab\" of a merge is no token");
     }
 
-    /// Merging with each queue by the definition: the first pair of the lowest rank, again and
-    /// again.
+    /// Both queues merge as defined: always the first pair of the lowest rank.
     #[test]
     fn long_words_are_merged_as_short_ones() {
         let vocabulary = ["a", "b", "aa", "ab", "aaa", "aaaa", "ba", "aab"];

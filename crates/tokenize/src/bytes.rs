@@ -1,9 +1,9 @@
-//! Bytes as characters that can be seen, as GPT-2's vocabulary has them, and bytes of UTF-8.
+//! Bytes as printable characters, as in GPT-2's vocabulary, and validation of UTF-8.
 
 use std::array;
 use std::sync::LazyLock;
 
-/// What each byte is written as.
+/// The character of each byte.
 static CHARS: LazyLock<[char; 256]> = LazyLock::new(|| {
     let mut hidden = 256..;
     array::from_fn(|byte| match byte {
@@ -12,7 +12,7 @@ static CHARS: LazyLock<[char; 256]> = LazyLock::new(|| {
     })
 });
 
-/// The byte that each character up to U+017F stands for.
+/// The byte of each character up to U+017F.
 static BYTES: LazyLock<[Option<u8>; 0x180]> = LazyLock::new(|| {
     let mut bytes = [None; 0x180];
     for (byte, c) in (0..=255).zip(*CHARS) {
@@ -21,7 +21,7 @@ static BYTES: LazyLock<[Option<u8>; 0x180]> = LazyLock::new(|| {
     bytes
 });
 
-/// Appends the characters for some bytes.
+/// Appends the characters of bytes.
 pub fn to_chars(bytes: &[u8], out: &mut Vec<u8>) {
     for byte in bytes {
         let c = CHARS[usize::from(*byte)];
@@ -29,7 +29,7 @@ pub fn to_chars(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the bytes that characters stand for. What is no such character is kept.
+/// Appends the bytes of characters. Other characters are kept.
 pub fn from_chars(chars: &[u8], out: &mut Vec<u8>) {
     let mut rest = chars;
     while let Some((&first, behind)) = rest.split_first() {
@@ -44,7 +44,7 @@ pub fn from_chars(chars: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The byte that a token such as `<0x0A>` stands for.
+/// The byte of a token such as `<0x0A>`.
 pub fn of_token(token: &[u8]) -> Option<u8> {
     let [b'<', b'0', b'x', high, low, b'>'] = token else { return None };
     let digit = |c: u8| match c {
@@ -55,14 +55,14 @@ pub fn of_token(token: &[u8]) -> Option<u8> {
     Some(digit(*high)? << 4 | digit(*low)?)
 }
 
-/// Appends a token, or the byte that it stands for.
+/// Appends a token, or its byte if it is a byte token.
 pub fn fall_back(token: &[u8], out: &mut Vec<u8>) {
     let framed = token.len() == 6 && token.first() == Some(&b'<') && token.last() == Some(&b'>');
     let inner_end = token.iter().take(5).any(|c| *c == b'>');
     let inner_begin = token.iter().skip(1).any(|c| *c == b'<');
     match of_token(token) {
         Some(byte) => out.push(byte),
-        // Any other token of this form is taken for byte -1.
+        // Other tokens of this form count as byte -1.
         None if framed && !inner_end && !inner_begin => out.push(0xFF),
         None => out.extend_from_slice(token),
     }
@@ -71,9 +71,9 @@ pub fn fall_back(token: &[u8], out: &mut Vec<u8>) {
 /// U+FFFD.
 pub(crate) const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
 
-/// Appends text with a replacement character, or with nothing, for what is not UTF-8. As in
-/// OpenVINO Tokenizers, surrogates and what lies beyond U+10FFFF pass, and a character in more
-/// bytes than it needs is replaced once for each byte.
+/// Appends text in which invalid UTF-8 is replaced or dropped. As in OpenVINO Tokenizers,
+/// surrogates and code points above U+10FFFF are kept, and an overlong character is replaced once
+/// per byte.
 pub fn validate(text: &[u8], replace: bool, out: &mut Vec<u8>) {
     let valid = std::str::from_utf8(text).map_or_else(|e| e.valid_up_to(), str::len);
     out.extend_from_slice(&text[..valid]);
@@ -103,7 +103,7 @@ pub fn validate(text: &[u8], replace: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a character is written in as few bytes as it can be.
+/// Whether a character has its shortest encoding.
 fn is_shortest(bytes: &[u8]) -> bool {
     match *bytes {
         [first, _] => first >= 0xC2,
@@ -113,7 +113,7 @@ fn is_shortest(bytes: &[u8]) -> bool {
     }
 }
 
-/// Bytes of the character that text begins with, by its first byte.
+/// The length of the first character, by its first byte.
 pub(crate) fn char_len(text: &[u8]) -> usize {
     let len = match text.first() {
         Some(0xF0..) => 4,
@@ -124,7 +124,7 @@ pub(crate) fn char_len(text: &[u8]) -> usize {
     len.min(text.len())
 }
 
-/// The character that text begins with, if it is one of UTF-8.
+/// The first character of the text, if it is valid UTF-8.
 pub(crate) fn first_char(text: &[u8]) -> Option<&[u8]> {
     let own = &text[..char_len(text)];
     std::str::from_utf8(own).is_ok().then_some(own).filter(|own| !own.is_empty())

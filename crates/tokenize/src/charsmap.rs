@@ -1,4 +1,4 @@
-//! Texts rewritten by the longest rule at each place, as SentencePiece normalizes them.
+//! Text normalization by longest-match rules, as in SentencePiece.
 
 use crate::bytes::{REPLACEMENT, first_char};
 use crate::error::TextError;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// U+2581, which SentencePiece writes for a space.
 pub(crate) const SPACE_SYMBOL: &[u8] = "\u{2581}".as_bytes();
 
-/// Rules that a text is rewritten by.
+/// The rules that rewrite a text.
 #[derive(Debug)]
 enum Rules {
     None,
@@ -19,7 +19,7 @@ enum Rules {
 }
 
 impl Rules {
-    /// The longest rule for what text begins with: what stands for it, and how long it is.
+    /// The longest rule at the start of `text`: its replacement, and the length it replaces.
     fn longest<'t>(&'t self, text: &'t [u8]) -> Option<(&'t [u8], usize)> {
         match self {
             Rules::None => None,
@@ -28,7 +28,7 @@ impl Rules {
         }
     }
 
-    /// Whether there may be a rule for text that begins so.
+    /// Whether there may be a rule for text with this prefix.
     fn has_prefix(&self, prefix: &[u8]) -> bool {
         match self {
             Rules::None => false,
@@ -38,12 +38,12 @@ impl Rules {
     }
 }
 
-/// How spaces are treated.
+/// The treatment of spaces.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spaces {
-    /// A space is put before the text.
+    /// A space is added before the text.
     pub dummy_prefix: bool,
-    /// The space is put behind the text instead.
+    /// The space is added after the text instead.
     pub as_suffix: bool,
     /// Spaces at both ends and repeated ones are removed.
     pub remove_extra: bool,
@@ -56,14 +56,14 @@ pub struct Spaces {
 pub struct Normalizer {
     rules: Rules,
     spaces: Spaces,
-    /// For each byte of ASCII what it becomes unless something else than ASCII follows, or 0.
+    /// For each ASCII byte its replacement unless a non-ASCII character follows, or 0.
     ascii: Box<[u8; 256]>,
-    /// Symbols that no rule changes.
+    /// Symbols that are not rewritten.
     kept: Option<Trie>,
 }
 
 impl Normalizer {
-    /// By a precompiled map; an empty one has no rules.
+    /// A normalizer with a precompiled map; an empty map has no rules.
     ///
     /// # Errors
     /// When it is damaged.
@@ -73,7 +73,7 @@ impl Normalizer {
         Ok(Normalizer::new(rules, spaces))
     }
 
-    /// By a form of Unicode, with or without case folding.
+    /// A normalizer for a Unicode form, with or without case folding.
     pub fn unicode(form: Form, fold: bool, spaces: Spaces) -> Normalizer {
         let rules = match (form, fold) {
             (Form::Identity, false) => Rules::None,
@@ -104,7 +104,7 @@ impl Normalizer {
         Normalizer { kept, ascii, ..self }
     }
 
-    /// Appends a text as it is rewritten.
+    /// Appends the normalized text.
     pub fn apply(&self, text: &[u8], out: &mut Vec<u8>) {
         let Spaces { dummy_prefix, as_suffix, remove_extra, escape } = self.spaces;
         let (begin, mut rest) = (out.len(), text);
@@ -152,15 +152,15 @@ impl Normalizer {
         }
     }
 
-    /// Bytes at the start of a text that are rewritten one by one.
+    /// The number of leading bytes that are rewritten one by one.
     fn ascii_run(&self, text: &[u8]) -> usize {
         let is_plain = |byte: &&u8| self.ascii[usize::from(**byte)] != 0;
         let len = text.iter().take_while(is_plain).count();
-        // What follows may be composed with the last.
+        // The next character may be composed with the last byte.
         len - usize::from(len > 0 && text.get(len).is_some_and(|byte| !byte.is_ascii()))
     }
 
-    /// What text begins with, as it is rewritten, and how many bytes of it that are.
+    /// The replacement of the start of `text`, and the length it replaces.
     fn prefix<'t>(&'t self, text: &'t [u8]) -> (&'t [u8], usize) {
         if let Some((len, _)) = self.kept.as_ref().and_then(|kept| kept.longest(text)) {
             return (&text[..len], len);
@@ -173,14 +173,14 @@ impl Normalizer {
     }
 }
 
-/// A double array that SentencePiece has compiled, and the texts that its values point to.
+/// A double-array trie compiled by SentencePiece, and the texts that its values point to.
 #[derive(Debug)]
 struct Precompiled {
     units: Vec<u32>,
     texts: Vec<u8>,
 }
 
-/// Rules that begin one like the other, of which SentencePiece finds no more.
+/// The most rules with a common prefix; SentencePiece finds no more.
 const MOST_RULES: usize = 32;
 
 impl Precompiled {
@@ -234,12 +234,12 @@ impl Precompiled {
     }
 }
 
-/// How far the children of a unit are from it.
+/// The distance from a unit to its children.
 fn offset(unit: u32) -> u32 {
     (unit >> 10) << ((unit & 0x200) >> 6)
 }
 
-/// Whether a unit is the child for a byte.
+/// Whether a unit is the child for `byte`.
 fn is_of(unit: u32, byte: u8) -> bool {
     unit & 0x8000_00FF == u32::from(byte)
 }
@@ -263,14 +263,14 @@ mod tests {
             (Form::Nfkc, false, "ﬁ①Ａ\u{ff8a}\u{ff9f}", "fi1Aパ"),
             (Form::Nfkd, false, "ﬁé", "fie\u{301}"),
             (Form::Identity, true, "ÀΣẞ", "àσß"),
-            // No rule composes what is composed in part.
+            // No rule composes characters that are already partly composed.
             (Form::Nfc, false, "â\u{300}", "â\u{300}"),
         ] {
             assert_eq!(normalize(form, fold, plain, text), expected, "{form:?} of {text}");
         }
     }
 
-    /// Runs of ASCII are rewritten as their characters are, whatever follows them.
+    /// Runs of ASCII are rewritten like their characters one by one, whatever follows them.
     #[test]
     fn runs_of_ascii() {
         let cut = Spaces { remove_extra: true, ..Spaces::default() };

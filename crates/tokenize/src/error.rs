@@ -1,4 +1,4 @@
-/// What makes text or a vocabulary unusable.
+/// Why a text or a vocabulary is unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TextError(pub String);

@@ -1,7 +1,7 @@
 //! Text to tokens and back, by the rules of OpenVINO Tokenizers: slices of bytes in, slices of
 //! bytes and numbers out. Knows no graph and no tensor.
 //!
-//! Strings lie side by side in one run of bytes, [`Strings`]; rows of them are [`Rows`].
+//! Strings are contiguous in one byte buffer, [`Strings`]; rows of them are [`Rows`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -1,6 +1,6 @@
-//! Numbers as text, as streams of C++ write them.
+//! Numbers as text, as C++ streams print them.
 
-/// A number with six significant digits, in the shorter of the two notations.
+/// A number with six significant digits, in fixed or scientific notation, whichever is shorter.
 pub fn general(value: f64) -> String {
     const DIGITS: i32 = 6;
     if !value.is_finite() {

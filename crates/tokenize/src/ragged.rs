@@ -1,9 +1,9 @@
-//! Rows of different lengths.
+//! Ragged tensors: rows of different lengths.
 
 use crate::error::TextError;
 use crate::strings::Rows;
 
-/// Rows of elements that are bytes each.
+/// Rows of elements of several bytes each.
 #[derive(Clone, Copy, Debug)]
 pub struct Ragged<'a> {
     rows: Rows<'a>,
@@ -15,7 +15,7 @@ impl<'a> Ragged<'a> {
     /// Rows of elements of `size` bytes each.
     ///
     /// # Errors
-    /// When a row goes beyond the elements.
+    /// When a row is out of range.
     pub fn new(
         begins: &'a [i32],
         ends: &'a [i32],
@@ -32,20 +32,20 @@ impl<'a> Ragged<'a> {
     }
 }
 
-/// Rows one behind the other.
+/// Concatenated rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Combined {
-    /// Where each row begins.
+    /// The begin of each row.
     pub begins: Vec<i32>,
-    /// Where each row ends.
+    /// The end of each row.
     pub ends: Vec<i32>,
     /// The bytes of the elements.
     pub elements: Vec<u8>,
-    /// The segment that each element comes from.
+    /// The segment of each element.
     pub segments: Vec<usize>,
 }
 
-/// The rows of several segments behind one another; a segment of one row is in each.
+/// Concatenates the rows of several segments. A segment with a single row is added to each row.
 ///
 /// # Errors
 /// When the numbers of rows differ, or the result is too long.
@@ -71,19 +71,19 @@ pub fn combine(segments: &[Ragged<'_>]) -> Result<Combined, TextError> {
     Ok(all)
 }
 
-/// Rows of one length.
+/// Rows of equal length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dense {
     /// The bytes of the elements.
     pub elements: Vec<u8>,
-    /// 1 for what comes from a row, 0 for padding.
+    /// 1 for elements of a row, 0 for padding.
     pub mask: Vec<u8>,
 }
 
-/// Rows cut and filled to `len` elements, at their right or left end.
+/// Rows truncated and padded to `len` elements, at their right or left end.
 ///
 /// # Errors
-/// When there is not memory for it.
+/// When it does not fit in memory.
 pub fn to_dense(
     ragged: &Ragged<'_>,
     len: usize,
@@ -120,7 +120,7 @@ pub fn to_dense(
     Ok(dense)
 }
 
-/// Which part of a row that is too long is cut.
+/// Which end of a row is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Its end.
@@ -129,7 +129,7 @@ pub enum Side {
     Left,
 }
 
-/// Which of two rows that are too long together are cut.
+/// Which of two rows is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The first.
@@ -140,7 +140,7 @@ pub enum Mode {
     LongestFirst,
 }
 
-/// How long two rows may be, for `most` elements together.
+/// The lengths of two rows that may have `most` elements together.
 pub fn halves(first: i32, second: i32, most: i32, mode: Mode) -> (i32, i32) {
     if first.saturating_add(second) <= most {
         return (first, second);
@@ -156,7 +156,7 @@ pub fn halves(first: i32, second: i32, most: i32, mode: Mode) -> (i32, i32) {
     }
 }
 
-/// Cuts a row to `len` elements.
+/// Truncates a row to `len` elements.
 pub fn cut(begin: &mut i32, end: &mut i32, len: i32, side: Side) {
     let len = len.clamp(0, *end - *begin);
     match side {
@@ -165,7 +165,7 @@ pub fn cut(begin: &mut i32, end: &mut i32, len: i32, side: Side) {
     }
 }
 
-/// Row and position in it of each element, two numbers each.
+/// Row and column of each element, two numbers each.
 pub fn positions(rows: Rows<'_>) -> Vec<i32> {
     let of_row = |(row, range): (i32, std::ops::Range<usize>)| {
         (0..range.len() as i32).flat_map(move |at| [row, at])
@@ -173,10 +173,10 @@ pub fn positions(rows: Rows<'_>) -> Vec<i32> {
     (0..).zip(rows.iter()).flat_map(of_row).collect()
 }
 
-/// Where each of `count` rows begins and ends, from the sorted numbers of the elements' rows.
+/// Begins and ends of `count` rows, from the sorted row ids of the elements.
 ///
 /// # Errors
-/// When one of them is negative.
+/// When a row id is negative.
 pub fn of_row_ids(ids: &[i32], count: usize) -> Result<(Vec<i32>, Vec<i32>), TextError> {
     if let Some(id) = ids.iter().find(|id| **id < 0) {
         return Err(TextError::new(format!("the row {id} is negative")));

@@ -1,23 +1,23 @@
-//! Texts cut in pieces: at special tokens, and by patterns.
+//! Splitting of texts: at special tokens, and by patterns.
 
 use crate::regex::{Pattern, Text};
 
-/// What becomes of the matches of a pattern.
+/// What happens to the matches of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// They are left out.
+    /// They are dropped.
     Remove,
     /// They are pieces of their own.
     Isolate,
-    /// Neighbouring ones are one piece.
+    /// Neighbouring matches are one piece.
     Contiguous,
-    /// They end the piece before them.
+    /// They are appended to the piece before them.
     MergedWithPrevious,
-    /// They begin the piece behind them.
+    /// They are put at the start of the next piece.
     MergedWithNext,
 }
 
-/// A rule that cuts texts.
+/// A rule that splits texts.
 #[derive(Debug)]
 pub struct Splitter {
     pattern: Pattern,
@@ -27,7 +27,7 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Cuts by a pattern; `invert` exchanges the roles of matches and what lies between.
+    /// Splits by a pattern; `invert` swaps the roles of matches and the text in between.
     pub fn new(
         pattern: &str,
         behaviour: Behaviour,
@@ -42,7 +42,7 @@ impl Splitter {
         Splitter { pattern, behaviour, invert, max_splits }
     }
 
-    /// Tells `piece` the range of each piece of a text. The first empty match ends the search.
+    /// Calls `piece` with the range of each piece of a text. The first empty match ends the search.
     pub fn split(&self, text: &[u8], piece: impl FnMut(usize, usize)) {
         let found = Text::new(text);
         let mut pieces = Pieces { splitter: self, len: text.len(), count: 0, pending: None, piece };
@@ -67,7 +67,7 @@ struct Pieces<'s, F> {
     splitter: &'s Splitter,
     len: usize,
     count: usize,
-    /// Where a piece begins that waits for its other half. It is not forgotten when that comes.
+    /// The begin of a piece that waits for its other half. Not cleared when that comes.
     pending: Option<usize>,
     piece: F,
 }
@@ -88,7 +88,8 @@ impl<F: FnMut(usize, usize)> Pieces<'_, F> {
             (Behaviour::MergedWithNext, false) => begin = self.pending.unwrap_or(begin),
             _ => {}
         }
-        // The piece that comes when there are enough takes all the rest, and others follow.
+        // The piece with this index is extended to the end of the text; later pieces follow
+        // nevertheless.
         if self.splitter.max_splits == Some(self.count) {
             end = self.len;
         }
@@ -104,13 +105,12 @@ pub struct SpecialTokens {
 }
 
 impl SpecialTokens {
-    /// Special tokens by the pattern that finds them; its group, if it has one, is what remains
-    /// of a match.
+    /// Special tokens by a pattern. If it has a group, only the group is the token.
     pub fn new(pattern: &str) -> SpecialTokens {
         SpecialTokens { pattern: Pattern::new(pattern) }
     }
 
-    /// Tells `piece` the range of each piece, and whether it is a special token.
+    /// Calls `piece` with the range of each piece, and whether it is a special token.
     pub fn split(&self, text: &[u8], mut piece: impl FnMut(usize, usize, bool)) {
         let found = Text::new(text);
         let mut start = 0;

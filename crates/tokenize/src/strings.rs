@@ -1,8 +1,8 @@
-//! Strings that lie in one run of bytes, and rows of things.
+//! Strings in one byte buffer, and rows of elements.
 
 use crate::error::TextError;
 
-/// Strings as parts of one run of bytes.
+/// Strings as ranges of one byte buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Strings<'a> {
     begins: &'a [i32],
@@ -11,10 +11,10 @@ pub struct Strings<'a> {
 }
 
 impl<'a> Strings<'a> {
-    /// Strings from where they begin and end.
+    /// Strings with these begins and ends.
     ///
     /// # Errors
-    /// When one of them does not lie in `chars`.
+    /// When one is out of range of `chars`.
     pub fn new(
         begins: &'a [i32],
         ends: &'a [i32],
@@ -29,22 +29,22 @@ impl<'a> Strings<'a> {
         self.begins.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no strings.
     pub fn is_empty(&self) -> bool {
         self.begins.is_empty()
     }
 
-    /// Bytes of all strings.
+    /// The total length in bytes.
     pub fn total(&self) -> usize {
         self.iter().map(<[u8]>::len).sum()
     }
 
-    /// Where a string begins.
+    /// The begin of a string.
     pub fn begin(&self, index: usize) -> i32 {
         self.begins[index]
     }
 
-    /// A string; there must be one of this index.
+    /// The string at `index`, which must exist.
     pub fn get(&self, index: usize) -> &'a [u8] {
         &self.chars[self.begins[index] as usize..self.ends[index] as usize]
     }
@@ -56,7 +56,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// Rows of neighbouring things: where each begins and ends.
+/// Rows of contiguous elements: the begin and end of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     begins: &'a [i32],
@@ -64,10 +64,10 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows of `count` things.
+    /// Rows over `count` elements.
     ///
     /// # Errors
-    /// When one of them goes beyond.
+    /// When one is out of range.
     pub fn new(begins: &'a [i32], ends: &'a [i32], count: usize) -> Result<Rows<'a>, TextError> {
         check(begins, ends, count, "row", "elements")?;
         Ok(Rows { begins, ends })
@@ -78,12 +78,12 @@ impl<'a> Rows<'a> {
         self.begins.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.begins.is_empty()
     }
 
-    /// What a row holds; there must be one of this index.
+    /// The range of the row at `index`, which must exist.
     pub fn get(&self, index: usize) -> std::ops::Range<usize> {
         self.begins[index] as usize..self.ends[index] as usize
     }
@@ -119,14 +119,14 @@ fn check(
     }
 }
 
-/// Strings in memory of their own, one behind the other.
+/// Owned strings, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Where each begins.
+    /// The begin of each.
     pub begins: Vec<i32>,
-    /// Where each ends.
+    /// The end of each.
     pub ends: Vec<i32>,
-    /// The bytes of all.
+    /// The bytes of all strings.
     pub chars: Vec<u8>,
 }
 
@@ -136,17 +136,17 @@ impl Packed {
         self.push_with(|chars| chars.extend_from_slice(string));
     }
 
-    /// Adds what `write` appends as a string.
+    /// Adds the bytes that `write` appends as a string.
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.begins.push(self.chars.len() as i32);
         write(&mut self.chars);
         self.ends.push(self.chars.len() as i32);
     }
 
-    /// The same strings, if their bytes can be counted in i32.
+    /// The same strings, if i32 can count their bytes.
     ///
     /// # Errors
-    /// When there are more.
+    /// When there are too many bytes.
     pub fn checked(self) -> Result<Packed, TextError> {
         match i32::try_from(self.chars.len()) {
             Ok(_) => Ok(self),

@@ -1,9 +1,9 @@
-//! A prefix tree over bytes.
+//! A byte trie.
 
-/// Strings with a value each, to be found as prefixes of others.
+/// Strings with values, to be found as prefixes of texts.
 #[derive(Clone, Debug)]
 pub struct Trie {
-    /// The nodes behind the root by their byte; 0 where there is none.
+    /// The children of the root by byte; 0 for none.
     first: Box<[u32; 256]>,
     labels: Vec<u8>,
     nodes: Vec<Node>,
@@ -11,20 +11,20 @@ pub struct Trie {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Its children are neighbours, sorted by their labels.
+    /// Its children are contiguous and sorted by label.
     children: u32,
     count: u16,
     value: i32,
 }
 
-/// A value that stands for none.
+/// The value for "no value".
 const NONE: i32 = -1;
 
-/// Nodes with as many children are searched by halves.
+/// From this many children on, nodes are searched by bisection.
 const FEW: u16 = 8;
 
 impl Trie {
-    /// A tree of strings; of equal ones the last counts, and values of -1 are none.
+    /// A trie of strings. Of equal strings the last counts; a value of -1 means none.
     pub fn new<'s>(strings: impl IntoIterator<Item = (&'s [u8], i32)>) -> Trie {
         let mut strings: Vec<(&[u8], i32)> = strings.into_iter().collect();
         strings.sort_by_key(|(string, _)| *string);
@@ -56,12 +56,12 @@ impl Trie {
         Trie { first, labels, nodes }
     }
 
-    /// The longest of the strings that `text` begins with: its length and value.
+    /// The longest string that is a prefix of `text`: length and value.
     pub fn longest(&self, text: &[u8]) -> Option<(usize, i32)> {
         self.prefixes(text).last()
     }
 
-    /// All strings that `text` begins with, from the shortest, but for the empty one.
+    /// All non-empty strings that are prefixes of `text`, shortest first.
     pub fn prefixes<'t>(&'t self, text: &'t [u8]) -> impl Iterator<Item = (usize, i32)> + 't {
         let mut node = 0;
         let steps = text.iter().enumerate().map_while(move |(at, byte)| {
@@ -71,7 +71,7 @@ impl Trie {
         steps.filter(|(_, value)| *value != NONE)
     }
 
-    /// Whether any of the strings begins so.
+    /// Whether any string has this prefix.
     pub fn has_prefix(&self, prefix: &[u8]) -> bool {
         prefix.iter().try_fold(0, |node, byte| self.child(node, *byte)).is_some()
     }

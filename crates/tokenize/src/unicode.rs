@@ -1,6 +1,6 @@
-//! The forms of Unicode as rules of SentencePiece: for single characters, and for the sequences
-//! that one character decomposes to in full. Longer sequences are not put into a form, as by its
-//! maps.
+//! Unicode normalization forms as SentencePiece rules: for single characters, and for the full
+//! decompositions of single characters. Longer sequences are not normalized, as in SentencePiece's
+//! own maps.
 
 use crate::trie::Trie;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_canonical, decompose_compatible};
 
-/// A form of Unicode.
+/// A Unicode normalization form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// None.
     Identity,
     /// Composed.
     Nfc,
@@ -31,13 +31,13 @@ pub(crate) struct UnicodeMap {
     hangul: Hangul,
 }
 
-/// What is done to Hangul, for which there are no rules, since there would be too many.
+/// The treatment of Hangul, for which rules would be too many.
 #[derive(Debug)]
 enum Hangul {
     Kept,
-    /// Syllables in their parts.
+    /// Syllables are decomposed.
     Decomposed,
-    /// Parts in their syllables, by the parts that each character stands for.
+    /// Jamo are composed, by the jamo of each character.
     Composed {
         syllables: Vec<Box<str>>,
         compatible: bool,
@@ -46,14 +46,14 @@ enum Hangul {
 
 type Rules = BTreeMap<Vec<char>, Vec<char>>;
 
-/// Characters that have a form of their own lie in these ranges, Hangul syllables aside.
+/// The ranges of characters with a different form, except Hangul syllables.
 const RANGES: [std::ops::Range<u32>; 4] =
     [1..0x3400, 0xA000..0xAC00, 0xF900..0x20000, 0x2F800..0x2FA20];
 
 const SYLLABLES: u32 = 0xAC00;
 
 impl UnicodeMap {
-    /// The rules of a form, made once.
+    /// The rules of a form, built once.
     pub(crate) fn get(form: Form, fold: bool) -> Arc<UnicodeMap> {
         type Made = Vec<((Form, bool), Arc<UnicodeMap>)>;
         static MADE: Mutex<Made> = Mutex::new(Vec::new());
@@ -81,12 +81,12 @@ impl UnicodeMap {
         }
     }
 
-    /// Whether any rule is for text that begins so. There is none for Hangul here.
+    /// Whether any rule has this prefix. Hangul has no rules.
     pub(crate) fn has_prefix(&self, prefix: &[u8]) -> bool {
         self.rules.has_prefix(prefix)
     }
 
-    /// The longest rule for what text begins with: what stands for it, and how long it is.
+    /// The longest rule at the start of `text`: its replacement, and the length it replaces.
     pub(crate) fn longest<'t>(&'t self, text: &'t [u8]) -> Option<(&'t [u8], usize)> {
         if let Some((len, value)) = self.rules.longest(text) {
             let hangul = || self.hangul.longest(text);
@@ -133,7 +133,7 @@ impl Hangul {
     }
 }
 
-/// The first character of a text as a part of a syllable, and its length.
+/// The first character of a text as a jamo, and its length.
 fn part(text: &[u8], compatible: bool) -> Option<(u32, usize)> {
     let own = crate::bytes::first_char(text)?;
     let c = std::str::from_utf8(own).ok()?.chars().next()?;
@@ -167,7 +167,7 @@ fn decomposition(c: char, compatible: bool) -> Vec<char> {
     parts
 }
 
-/// The rules of a form, Hangul aside.
+/// The rules of a form, without Hangul.
 fn rules(form: Form) -> Rules {
     let mut rules = Rules::new();
     if form == Form::Identity {
@@ -195,7 +195,7 @@ fn rules(form: Form) -> Rules {
     rules
 }
 
-/// Rules for what single characters decompose to, in all ways in which that can be written.
+/// Adds rules for the decompositions of single characters, in all equivalent spellings.
 fn add_sequences(rules: &mut Rules, same: &BTreeMap<char, Vec<char>>, sequences: Vec<Vec<char>>) {
     for parts in sequences {
         let text: Vec<char> = parts.iter().copied().nfc().collect();
@@ -218,7 +218,7 @@ fn add_sequences(rules: &mut Rules, same: &BTreeMap<char, Vec<char>>, sequences:
     }
 }
 
-/// A character without its case.
+/// A case-folded character.
 fn folded(c: char) -> char {
     let code = unicode_case_mapping::case_folded(c);
     code.and_then(|code| char::from_u32(code.get())).unwrap_or(c)
@@ -233,7 +233,7 @@ fn fold_values(rules: &mut Rules) {
     }
 }
 
-/// Rules without those that shorter ones make superfluous.
+/// The rules, without those that shorter rules make redundant.
 fn without_redundant(rules: Rules) -> Rules {
     let longest = rules.keys().map(Vec::len).max().unwrap_or(0);
     let (mut kept, longer): (Rules, Rules) = rules.into_iter().partition(|(key, _)| key.len() == 1);

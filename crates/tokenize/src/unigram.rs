@@ -1,10 +1,10 @@
-//! The most likely tokens of a text, by a score of each.
+//! Unigram: the most likely segmentation of a text, by a score per token.
 
 use crate::bytes::char_len;
 use crate::strings::Strings;
 use crate::trie::Trie;
 
-/// A vocabulary with a score for each token.
+/// A vocabulary with a score per token.
 #[derive(Debug)]
 pub struct Unigram {
     tokens: Trie,
@@ -13,15 +13,15 @@ pub struct Unigram {
     unknown_score: f32,
 }
 
-/// How much less likely an unknown character is than any token.
+/// The score of unknown characters is this much below the lowest score of a token.
 pub(crate) const UNKNOWN_PENALTY: f32 = 10.0;
 
-/// The best way to a place in the text.
+/// The best segmentation up to a position in the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Best {
     pub(crate) token: i32,
     pub(crate) score: f32,
-    /// Where its last token begins; `None` if no way leads here.
+    /// The begin of its last token; `None` if the position is not reachable.
     pub(crate) begin: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Unigram {
         self.trace(best, text.len(), out);
     }
 
-    /// Appends the best way's tokens; unknown ones behind one another are one.
+    /// Appends the tokens of the best segmentation; consecutive unknown tokens are merged.
     fn trace(&self, best: &[Place], len: usize, out: &mut Vec<i32>) {
         let (first, mut end, mut last) = (out.len(), len, -1);
         while end > 0 {
@@ -84,7 +84,7 @@ impl Unigram {
     }
 }
 
-/// A place in a text, for the scratch memory.
+/// A position in a text, for the scratch memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Place(Best);
 

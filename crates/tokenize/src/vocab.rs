@@ -1,9 +1,9 @@
-//! Whole strings to numbers, and numbers to strings.
+//! Vocabularies: strings to ids, and ids to strings.
 
 use crate::strings::{Packed, Strings};
 use foldhash::{HashMap, HashMapExt};
 
-/// Strings with a number each.
+/// Strings with an id each.
 #[derive(Debug)]
 pub struct Vocabulary {
     ids: HashMap<Box<[u8]>, i64>,
@@ -19,13 +19,13 @@ impl Vocabulary {
         Vocabulary { ids }
     }
 
-    /// The number of a string.
+    /// The id of a string.
     pub fn get(&self, key: &[u8]) -> Option<i64> {
         self.ids.get(key).copied()
     }
 }
 
-/// The token of each number; none for those that `skip` holds or that there is no token of.
+/// The token of each id, without those in `skip` and those that do not exist.
 pub fn decode(ids: &[i32], tokens: Strings<'_>, skip: &[i32]) -> Packed {
     let skip: foldhash::HashSet<i32> = skip.iter().copied().collect();
     let token = |id: &i32| {

@@ -1,9 +1,9 @@
-//! Words as the longest pieces from left to right.
+//! WordPiece: greedy longest pieces from left to right.
 
 use crate::strings::Strings;
 use crate::trie::Trie;
 
-/// A vocabulary of pieces that begin words and of pieces that go on.
+/// A vocabulary of pieces at the start of words and of pieces inside of words.
 #[derive(Debug)]
 pub struct Wordpiece {
     first: Trie,
@@ -12,7 +12,7 @@ pub struct Wordpiece {
 }
 
 impl Wordpiece {
-    /// A tokenizer of pieces; those that go on begin with `suffix_indicator`.
+    /// A tokenizer with these pieces; those inside of words begin with `suffix_indicator`.
     pub fn new(tokens: Strings<'_>, suffix_indicator: &str, most_bytes: usize) -> Wordpiece {
         let (mut first, mut following) = (Vec::new(), Vec::new());
         for (token, id) in tokens.iter().zip(0..) {
@@ -24,7 +24,7 @@ impl Wordpiece {
         Wordpiece { first: Trie::new(first), following: Trie::new(following), most_bytes }
     }
 
-    /// Appends the pieces of a word, or the unknown one if it is not made of pieces.
+    /// Appends the pieces of a word, or the unknown piece if no segmentation is found.
     pub fn tokenize(&self, word: &[u8], unknown: i32, out: &mut Vec<i32>) {
         let begin = out.len();
         if self.pieces(word, out).is_none() {

@@ -1,4 +1,4 @@
-//! One dimension: an interval, an equality label, and why it is not known.
+//! Dims: an interval of sizes, an equality label, and a reason if unknown.
 
 use std::fmt;
 
@@ -32,10 +32,10 @@ impl Symbol {
 pub struct Why(pub(crate) u32);
 
 impl Why {
-    /// No reason has been given yet; the driver supplies one.
+    /// No reason yet; the driver supplies one.
     pub const NONE: Why = Why(0);
 
-    /// The first reason that is given.
+    /// The first reason that exists.
     pub fn or(self, other: Why) -> Why {
         if self == Why::NONE { other } else { self }
     }
@@ -61,7 +61,7 @@ impl Dim {
         Dim { min, max: max.max(min), ..Dim::default() }
     }
 
-    /// Any size at all.
+    /// Any size.
     pub fn any() -> Dim {
         Dim::range(0, Dim::INF)
     }
@@ -101,7 +101,7 @@ impl Dim {
         (self.min..=self.max).contains(&size)
     }
 
-    /// Whether every size of `other` is one of this.
+    /// Whether every size of `other` is a size of this.
     pub fn covers(self, other: Dim) -> bool {
         self.min <= other.min && other.max <= self.max
     }
@@ -126,7 +126,7 @@ impl Dim {
         self.why
     }
 
-    /// The same dim with a reason, unless it has one.
+    /// The same dim with a reason, unless it has one already.
     pub fn with_why(self, why: Why) -> Dim {
         Dim { why: self.why.or(why), ..self }
     }
@@ -213,12 +213,12 @@ impl Dim {
         self.derived(up(self.min), max)
     }
 
-    /// Quotient without remainder, for `n` at least 1; `None` if `n` divides no size.
+    /// Exact quotient, for `n` at least 1; `None` if no size is a multiple of `n`.
     pub fn div_exact(self, n: i64) -> Option<Dim> {
         self.div_ceil(n).meet(self.div_floor(n))
     }
 
-    /// As [`Dim::div_exact`], by any of some numbers.
+    /// As [`Dim::div_exact`], by any size of `n`.
     pub fn div_exact_by(self, n: Dim) -> Option<Dim> {
         if let Some(n) = n.value() {
             return self.div_exact(n);
@@ -235,7 +235,7 @@ impl Dim {
         (min <= max).then_some(Dim { min, max, symbol, why })
     }
 
-    /// The sizes that either allows. The label stays when both have the same.
+    /// The sizes that either allows. Keeps the label if both have the same.
     pub fn join(self, other: Dim) -> Dim {
         let symbol = if self.symbol == other.symbol { self.symbol } else { Symbol::NONE };
         let joined = Dim::range(self.min.min(other.min), self.max.max(other.max));
@@ -290,7 +290,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// What holds for two numbers holds for the intervals around them.
+        /// Intervals give all results that their sizes give.
         #[test]
         fn arithmetic_is_sound((a, x) in with_size(), (b, y) in with_size(), n in 1i64..9) {
             prop_assert!(a.plus(b).contains(x + y));

@@ -1,4 +1,4 @@
-//! What can be known before a run: intervals, shapes, small values, and which dims are equal.
+//! The lattice: what can be known before a run, as intervals, shapes, small values and symbols.
 
 pub(crate) mod dim;
 pub(crate) mod shape;

@@ -9,12 +9,12 @@ use std::str::FromStr;
 /// The dims of a shape of known rank.
 pub type Dims = SmallVec<[Dim; 6]>;
 
-/// A shape as far as it is known.
+/// A shape, as far as it is known.
 #[derive(Clone, PartialEq, Eq)]
 pub enum PartialShape {
-    /// The rank is known, each dim as far as it is.
+    /// The rank is known; the dims as far as they are.
     Ranked(Dims),
-    /// Nothing is known but the reason for it.
+    /// Nothing is known, for this reason.
     Unranked(Why),
 }
 
@@ -26,13 +26,13 @@ impl PartialShape {
         Ranked(Dims::new())
     }
 
-    /// An unknown rank, for a reason the driver supplies.
+    /// An unknown rank; the driver supplies the reason.
     pub fn unranked() -> PartialShape {
         Unranked(Why::NONE)
     }
 
-    /// A known rank of unknown dims. A rank that no value could fill is as good as unknown; it
-    /// comes from a file that wants memory.
+    /// A known rank with unknown dims. A rank too large for any value counts as unknown; it comes
+    /// from a malicious file.
     pub fn of_rank(rank: usize) -> PartialShape {
         if rank > MAX_ELEMENTS {
             return PartialShape::unranked();
@@ -58,12 +58,12 @@ impl PartialShape {
         }
     }
 
-    /// A dim, `Dim::any()` when the rank is unknown or the axis is not there.
+    /// The dim of an axis; `Dim::any()` if the rank is unknown or the axis does not exist.
     pub fn dim(&self, axis: usize) -> Dim {
         self.dims().and_then(|d| d.get(axis)).copied().unwrap_or(Dim::any())
     }
 
-    /// The same shape with another dim on an axis, if that axis is known to be there.
+    /// The same shape with another dim on an axis, if that axis is known to exist.
     pub fn with_dim(mut self, axis: usize, dim: Dim) -> PartialShape {
         if let Ranked(dims) = &mut self
             && let Some(slot) = dims.get_mut(axis)
@@ -118,7 +118,7 @@ impl PartialShape {
         self.meet(other).is_some()
     }
 
-    /// Whether every shape of `other` is one of this.
+    /// Whether every shape of `other` is a shape of this.
     pub fn covers(&self, other: &PartialShape) -> bool {
         match (self, other) {
             (Unranked(_), _) => true,

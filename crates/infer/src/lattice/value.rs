@@ -1,4 +1,4 @@
-//! Small tensors whose values are known, exactly or by bounds: patterns, axes, shape arithmetic.
+//! Small tensors with known values or bounds: patterns, axes, shape arithmetic.
 
 use crate::lattice::dim::{Dim, Symbol, Why};
 use half::{bf16, f16};
@@ -11,7 +11,7 @@ pub const MAX_ELEMENTS: usize = 1024;
 
 /// An integer between two bounds, both included.
 ///
-/// `i64::MAX` stands for "without bound", as it does in OpenVINO's bound evaluation.
+/// `i64::MAX` means "unbounded", as in OpenVINO's bound evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// The smallest possible value.
@@ -28,7 +28,7 @@ impl Interval {
     /// The value of a dimension without an upper bound.
     pub const INF: i128 = (1 << 63) - 1;
 
-    /// A known value.
+    /// An exact value.
     pub fn exact(value: impl Into<i128>) -> Interval {
         let value = value.into();
         Interval::between(value, value)
@@ -55,13 +55,13 @@ impl Interval {
         self.lo == self.hi
     }
 
-    /// The same bounds for the same reason, without the label.
+    /// The same bounds with the reason of either, without the label.
     pub fn with_bounds_of(self, other: Interval) -> Interval {
         Interval { symbol: Symbol::NONE, why: self.why.or(other.why), ..self }
     }
 }
 
-/// The value of a size; a negative one cannot be a size and gives `Dim::any()`.
+/// The dim of a size value. A negative value cannot be a size and gives `Dim::any()`.
 impl From<Interval> for Dim {
     fn from(v: Interval) -> Dim {
         let bound = |b: i128| i64::try_from(b.clamp(0, Interval::INF)).unwrap_or(Dim::INF);
@@ -70,7 +70,7 @@ impl From<Interval> for Dim {
         } else {
             Dim::range(bound(v.lo), bound(v.hi))
         };
-        // A size of i64::MAX is how "unbounded" is written, even as an exact value.
+        // "Unbounded" is written as i64::MAX, even as an exact value.
         let dim = if v.lo >= Interval::INF { Dim::any() } else { dim };
         dim.with_symbol(v.symbol).with_why(v.why)
     }
@@ -92,7 +92,7 @@ pub enum Elements {
     Real(Vec<(f64, f64)>),
 }
 
-/// A small tensor whose elements are known, at least by bounds.
+/// A small tensor whose elements are known, or at least bounded.
 #[derive(Clone, PartialEq)]
 pub struct PartialValue {
     /// The element type of the tensor.
@@ -114,14 +114,14 @@ impl PartialValue {
         PartialValue { element_type, sizes: sizes.into(), elements: Elements::Real(elements) }
     }
 
-    /// A tensor of which nothing but the type and shape is known; `None` for types without bounds.
+    /// A tensor of known type and shape only; `None` for types without bounds.
     pub fn unknown(element_type: ElementType, sizes: &[usize]) -> Option<Self> {
         let count: usize = sizes.iter().product();
         let any = element_type.integer_range().map(|_| Interval::any(element_type))?;
         (count <= MAX_ELEMENTS).then(|| Self::ints(element_type, sizes, vec![any; count]))
     }
 
-    /// Decodes packed little-endian bytes; `None` for types that shapes are not made of.
+    /// Decodes packed little-endian bytes; `None` for types that cannot hold sizes.
     pub fn from_bytes(element_type: ElementType, sizes: &[usize], bytes: &[u8]) -> Option<Self> {
         let count = sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s))?;
         if count > MAX_ELEMENTS {
@@ -161,7 +161,7 @@ impl PartialValue {
     pub fn i64s(&self) -> Option<Vec<i64>> {
         match &self.elements {
             Elements::Int(v) => v.iter().map(|v| v.value().map(wrap_i64)).collect(),
-            // Axes and counts that a file has as numbers.
+            // Some files hold axes and counts as real numbers.
             Elements::Real(_) => self.f64s()?.into_iter().map(whole).collect(),
         }
     }
@@ -182,7 +182,7 @@ impl PartialValue {
         }
     }
 
-    /// Element `i` of the flattened tensor moved to a new tensor, for operations that only move.
+    /// A new tensor of moved elements: the elements of the flattened tensor at indices `from`.
     pub fn gathered(&self, sizes: &[usize], from: impl Iterator<Item = usize>) -> Option<Self> {
         let elements = match &self.elements {
             Elements::Int(v) => {
@@ -195,7 +195,7 @@ impl PartialValue {
         Some(PartialValue { element_type: self.element_type, sizes: sizes.into(), elements })
     }
 
-    /// Whether the first element is true, if that is known: every number but 0 is.
+    /// Whether the first element is not 0, if that is known.
     pub fn truth(&self) -> Option<bool> {
         match &self.elements {
             Elements::Int(v) => v.first()?.value().map(|v| v != 0),
@@ -210,7 +210,7 @@ impl PartialValue {
     }
 }
 
-/// `{2, 5}`; `{1..8, ?}` where bounds are known or nothing is.
+/// Prints `{2, 5}`, or `{1..8, ?}` for bounded and unknown elements.
 impl fmt::Display for PartialValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 12;
@@ -235,8 +235,7 @@ impl fmt::Debug for PartialValue {
     }
 }
 
-/// A number as people write it, with the digits that its type has; the very large and the very
-/// small with an exponent.
+/// A number with the digits of its type; very large and very small ones with an exponent.
 fn real_text(v: f64, element_type: ElementType) -> String {
     let plain = v == 0.0 || !v.is_finite() || (1e-6..1e15).contains(&v.abs());
     match (plain, element_type == ElementType::F64) {
@@ -263,7 +262,7 @@ fn interval_text(v: Interval, element_type: ElementType) -> String {
     }
 }
 
-/// A number without its fraction, if it is one.
+/// A finite number without its fraction.
 fn whole(value: f64) -> Option<i64> {
     value.is_finite().then(|| i64::try_from(f64_to_int(value)).ok())?
 }

@@ -1,5 +1,5 @@
-//! AdaptiveAvgPool-8 and AdaptiveMaxPool-8: the mean or the largest element of windows that cover
-//! each spatial axis evenly, as many as demanded.
+//! AdaptiveAvgPool-8 and AdaptiveMaxPool-8: mean or maximum over windows that divide each spatial
+//! axis evenly into the requested output size.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/adaptive-avg-pool-8.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/adaptive-max-pool-8.html>
@@ -21,7 +21,7 @@ pub enum Kind {
 /// An operation of this file.
 #[derive(Debug)]
 pub struct AdaptivePool {
-    /// Type of the indices of the largest elements; `None` for the mean.
+    /// Type of the indices of the maxima; `None` for the mean.
     indices: Option<ElementType>,
 }
 
@@ -29,7 +29,7 @@ impl Parse for AdaptivePool {
     type Kind = Kind;
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        // The examples of the specification have it, its text does not.
+        // Only the examples of the specification have it.
         attrs.ignore(&["output_type"]);
         let indices = match kind {
             Kind::Avg => None,
@@ -40,7 +40,7 @@ impl Parse for AdaptivePool {
 }
 
 impl AdaptivePool {
-    /// Whether it takes the largest element, not the mean.
+    /// Whether it takes the maximum rather than the mean.
     pub fn is_max(&self) -> bool {
         self.indices.is_some()
     }

@@ -1,5 +1,5 @@
-//! BatchNormInference-1 and BatchNormInference-5: channels normalised by a mean and a variance
-//! that are known. The versions differ in the order of the inputs.
+//! BatchNormInference-1 and BatchNormInference-5: channels normalized by a given mean and variance.
+//! The versions differ in the order of the inputs.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/batch-norm-inference-5.html>
 
@@ -34,12 +34,12 @@ impl Parse for BatchNorm {
 }
 
 impl BatchNorm {
-    /// What is added to variances.
+    /// The ε added to variances.
     pub fn epsilon(&self) -> f64 {
         self.epsilon
     }
 
-    /// Which inputs are the data, gamma, beta, the mean and the variance.
+    /// The inputs with data, gamma, beta, mean and variance.
     pub fn inputs(&self) -> [usize; 5] {
         match self.kind {
             Kind::V1 => [2, 0, 1, 3, 4],
@@ -70,7 +70,7 @@ impl Op for BatchNorm {
     }
 }
 
-/// The number of channels, to which an input gives one element each.
+/// The number of channels, with one element of an input for each.
 ///
 /// # Errors
 /// When it is not a list of that length.

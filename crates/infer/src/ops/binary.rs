@@ -8,7 +8,7 @@ use crate::rule::prelude::*;
 use crate::rules::broadcast::{AutoBroadcast, set_broadcast};
 use crate::rules::interval::{Arithmetic, binary};
 
-/// Which function.
+/// The function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the operations
 pub enum Kind {
@@ -49,17 +49,17 @@ impl Parse for Binary {
 }
 
 impl Binary {
-    /// Which function.
+    /// The function.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// How operands of different shapes meet.
+    /// The broadcasting of the operands.
     pub fn broadcast(&self) -> AutoBroadcast {
         self.broadcast
     }
 
-    /// Whether quotients of integers are rounded down.
+    /// Whether integer quotients are rounded down.
     pub fn floor(&self) -> bool {
         self.floor
     }

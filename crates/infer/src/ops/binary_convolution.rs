@@ -1,9 +1,9 @@
-//! BinaryConvolution-1: a convolution of bits, of which 0 stands for -1.
+//! BinaryConvolution-1: a convolution of bits, in which 0 stands for -1.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/binary-convolution-1.html>
 //!
-//! As in OpenVINO's CPU plugin, `pad_value` is a real number (0 adds nothing), and the filters'
-//! first bit of a byte is the lowest.
+//! As in OpenVINO's CPU plugin, `pad_value` is a real number (0 adds nothing), and the bits of the
+//! filters begin with the lowest of each byte.
 
 use crate::ops::convolution::{Convolution, Kind};
 use crate::rule::prelude::*;
@@ -30,12 +30,12 @@ impl Parse for BinaryConvolution {
 }
 
 impl BinaryConvolution {
-    /// What slides over what.
+    /// Windows and filters.
     pub fn convolution(&self) -> &Convolution {
         &self.convolution
     }
 
-    /// What lies around the data.
+    /// The padding value.
     pub fn pad(&self) -> f64 {
         self.pad
     }

@@ -1,4 +1,4 @@
-//! Broadcast-1, Broadcast-3, Tile-1: a tensor repeated to a larger one.
+//! Broadcast-1, Broadcast-3, Tile-1: a tensor repeated along axes.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/broadcast-3.html>
 
@@ -22,13 +22,13 @@ pub enum Kind {
 /// How the data is aligned with the target shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// At the last axes; a size of 1 is repeated.
+    /// At the last axes; sizes of 1 are broadcast.
     Numpy,
     /// By a list of target axes, one for each axis of the data.
     Explicit,
-    /// Both may be repeated.
+    /// Both shapes may be broadcast.
     Bidirectional,
-    /// From an axis of the target on, -1 for its last axes.
+    /// From an axis of the target on; -1 for its last axes.
     Pdpd(i64),
 }
 
@@ -58,10 +58,10 @@ impl Parse for Broadcast {
 }
 
 impl Broadcast {
-    /// The axis of the target that each axis of the data is aligned with.
+    /// The axis of the target for each axis of the data.
     ///
     /// # Errors
-    /// When the data does not fit into the target.
+    /// When the data cannot be broadcast to the target.
     pub fn mapping(
         &self,
         rank: usize,
@@ -110,7 +110,7 @@ impl Broadcast {
             let merged = merge(*dim, *slot, cx.symbols()).filter(|m| m.meet(*slot).is_some());
             let fits = merged.is_some() && (dim.contains(1) || dim.meet(*slot).is_some());
             require!(fits, "data {data} cannot be repeated to {target}: {dim} is not 1 or {slot}");
-            // Data that is not 1 settles a target that is open.
+            // A data size other than 1 determines an unknown target size.
             if !slot.is_static() && !dim.contains(1) {
                 *slot = dim.meet(*slot).unwrap_or(*slot);
             }
@@ -126,7 +126,7 @@ impl Op for Broadcast {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         let inputs = if self.mode == Mode::Explicit { 3 } else { 2 };
-        // OpenVINO tolerates axes that the mode does not use.
+        // OpenVINO accepts axes that the mode does not use.
         cx.expect_inputs(inputs..=3)?;
         cx.expect_integer(1)?;
         cx.expect_rank(1, 1..=1)?;
@@ -155,7 +155,7 @@ impl Op for Broadcast {
     }
 }
 
-/// Tile-1: each axis repeated a number of times.
+/// Tile-1: repeats each axis a number of times.
 ///
 /// <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/tile-1.html>
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Op for Tile {
                     let data = axis.checked_sub(rank - dims.len()).and_then(|i| dims.get(i));
                     let times = axis.checked_sub(rank - repeats.len()).and_then(|i| repeats.get(i));
                     let times = times.copied().unwrap_or(one);
-                    // A negative number of repeats leaves nothing, as OpenVINO has it.
+                    // A negative number of repeats gives an empty axis, as in OpenVINO.
                     let times = if times.hi < 0 { Dim::fixed(0) } else { Dim::from(times) };
                     data.copied().unwrap_or(Dim::fixed(1)).times(times)
                 };

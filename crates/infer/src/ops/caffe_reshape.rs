@@ -1,7 +1,7 @@
-//! Reshape of Caffe: a part of the shape, from `axis` on for `num_axes`, is replaced by `dim`.
+//! Reshape of Caffe: `dim` replaces `num_axes` dims of the shape, from `axis` on.
 //!
-//! Follows `ReshapeParameter` and the layer's source; where its documented example contradicts
-//! the source (`axis: -3`), the source. `docs/dialects/reshape-and-roll.md` says why.
+//! Follows `ReshapeParameter` and the layer's source; if its documented example contradicts the
+//! source (`axis: -3`), the source. `docs/dialects/reshape-and-roll.md` says why.
 
 use crate::rule::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};
@@ -103,7 +103,7 @@ impl CaffeReshape {
                         from < rank,
                         "dim {i} is 0, which copies axis {from}, but the input has {rank} axes"
                     );
-                    // With num_axes 0 the axis is retained as well, so it is no mere copy.
+                    // With num_axes 0 the axis itself is also retained, so this is not just a copy.
                     if from < end { Target::Copy(from) } else { Target::Size(dims[from]) }
                 }
                 size => Target::Size(Dim::fixed(size)),

@@ -1,9 +1,9 @@
-//! MatrixNms-8, MulticlassNms-8, -9: of boxes that overlap, the best of each class and image.
+//! MatrixNms-8, MulticlassNms-8, -9: non-maximum suppression per class and image.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/multiclass-non-max-suppression-9.html>
 //!
-//! As in OpenVINO, MatrixNms sorts by class only across the batch, and where classes have boxes of
-//! their own MulticlassNms numbers them box by box, all classes of one before the next.
+//! As in OpenVINO, MatrixNms sorts by class only across the batch. If classes have boxes of their
+//! own, MulticlassNms numbers them box by box, all classes of a box before the next box.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::{capped, rows, up_to};
@@ -15,30 +15,30 @@ pub enum Kind {
     Matrix,
     /// MulticlassNms-8: all classes share the boxes.
     V8,
-    /// MulticlassNms-9: with a third input each class has boxes of its own.
+    /// MulticlassNms-9: with a third input, each class has boxes of its own.
     V9,
 }
 
-/// How overlaps act.
+/// The effect of overlaps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Choice {
-    /// They suppress.
+    /// They suppress boxes.
     Greedy {
-        /// A greater overlap suppresses.
+        /// Boxes with a greater overlap are suppressed.
         overlap: f32,
-        /// Below 1, the factor by which an overlap above a half falls with each box.
+        /// If below 1, an overlap threshold above 0.5 is multiplied by this after each box.
         eta: f32,
     },
     /// They lower scores.
     Matrix {
-        /// Only higher scores remain.
+        /// Boxes with a score above this remain.
         after: f32,
-        /// The factor of a Gaussian; without it scores fall linearly.
+        /// The parameter of Gaussian decay; `None` for linear decay.
         sigma: Option<f32>,
     },
 }
 
-/// The order of the boxes.
+/// The order of the selected boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By class.
@@ -75,7 +75,7 @@ impl Parse for ClassNms {
             ("class", Order::Class),
             ("score", Order::Score),
         ];
-        // The specification calls it sort_result, files sort_result_type.
+        // The specification calls it sort_result, files call it sort_result_type.
         let order = attrs.choice_or("sort_result", &orders, Order::Any)?;
         let choice = match kind {
             Kind::Matrix => {

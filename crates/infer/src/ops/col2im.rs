@@ -1,10 +1,9 @@
-//! Col2Im-15: the sum of windows where they lie in an image, the way back from the patches of an
-//! image.
+//! Col2Im-15: sums patches into an image; the inverse of im2col.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/col2im-15.html>
 //!
-//! The specification has `output_size` and `kernel_size` among the attributes; models have them as
-//! inputs, and the attribute `strides` by this name.
+//! In the specification `output_size` and `kernel_size` are attributes; in models they are inputs,
+//! and `strides` is the attribute.
 
 use crate::lattice::value::Interval;
 use crate::rule::prelude::*;
@@ -38,7 +37,7 @@ impl Col2Im {
         &self.windows
     }
 
-    /// The rows and columns that an input holds, as far as they are known; at least `least` each.
+    /// The rows and columns that an input gives, as far as they are known; each at least `least`.
     fn pair(&self, cx: &InferCx<'_>, input: usize, least: i64) -> Result<[Dim; 2], RuleError> {
         cx.expect_index(input)?;
         cx.expect_rank(input, 1..=1)?;

@@ -1,5 +1,5 @@
-//! NV12toRGB-8, NV12toBGR-8, I420toRGB-8, I420toBGR-8, RGBtoNV12-17, BGRtoNV12-17: between
-//! colours of each element and planes of brightness and, at half the size, colour.
+//! NV12toRGB-8, NV12toBGR-8, I420toRGB-8, I420toBGR-8, RGBtoNV12-17, BGRtoNV12-17: between RGB or
+//! BGR per pixel and planes of luma and (at half the size) chroma.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/image/nv12-to-rgb-8.html>
 
@@ -21,7 +21,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Color {
     kind: Kind,
-    /// Whether the planes that are made share a tensor.
+    /// Whether the output planes share a tensor.
     single_plane: bool,
 }
 
@@ -35,12 +35,12 @@ impl Parse for Color {
 }
 
 impl Kind {
-    /// Whether it makes planes, not colours.
+    /// Whether it converts to planes.
     pub fn makes_planes(self) -> bool {
         matches!(self, Kind::RgbToNv12 | Kind::BgrToNv12)
     }
 
-    /// Whether the colour planes lie in each other, element by element.
+    /// Whether the chroma planes are interleaved, element by element.
     pub fn is_interleaved(self) -> bool {
         !matches!(self, Kind::I420ToRgb | Kind::I420ToBgr)
     }
@@ -52,12 +52,12 @@ impl Kind {
 }
 
 impl Color {
-    /// Which conversion.
+    /// The conversion.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The image `[batch, height, width]` that an input of some channels holds.
+    /// The image `[batch, height, width]` in an input with `channels` channels.
     fn image(cx: &InferCx<'_>, input: usize, channels: i64) -> Result<[Dim; 3], RuleError> {
         cx.expect_rank(input, 4..=4)?;
         let shape = cx.shape(input);

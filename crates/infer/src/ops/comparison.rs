@@ -8,7 +8,7 @@ use crate::rule::prelude::*;
 use crate::rules::broadcast::{AutoBroadcast, set_broadcast};
 use crate::rules::interval::compare;
 
-/// Which function.
+/// The function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the operations
 pub enum Kind {
@@ -23,7 +23,7 @@ pub enum Kind {
     LogicalXor,
 }
 
-/// A function of two tensors that gives a boolean one.
+/// A function of two tensors with a boolean result.
 #[derive(Debug)]
 pub struct Comparison {
     kind: Kind,
@@ -39,17 +39,17 @@ impl Parse for Comparison {
 }
 
 impl Comparison {
-    /// Which function.
+    /// The function.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// How operands of different shapes meet.
+    /// The broadcasting of the operands.
     pub fn broadcast(&self) -> AutoBroadcast {
         self.broadcast
     }
 
-    /// What the bounds of two values say.
+    /// The result of the function, as far as the bounds of two values tell.
     fn test(&self, a: Interval, b: Interval) -> Option<bool> {
         let decide = |yes: bool, no: bool| if yes { Some(true) } else { no.then_some(false) };
         let truth = |v: Interval| decide(v.lo > 0 || v.hi < 0, v.value() == Some(0));

@@ -1,4 +1,4 @@
-//! Concat-1: tensors one after the other along an axis.
+//! Concat-1: concatenates tensors along an axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/concat-1.html>
 
@@ -27,7 +27,7 @@ impl Concat {
         Concat { axis: i64::try_from(axis).unwrap_or(i64::MAX) }
     }
 
-    /// The axis, for tensors of a rank.
+    /// The axis, for tensors of this rank.
     ///
     /// # Errors
     /// When it is out of range.
@@ -80,7 +80,8 @@ impl Op for Concat {
         Ok(())
     }
 
-    /// Shape sub-graphs concatenate scalars and lists; an unknown part leaves the others known.
+    /// Shape sub-graphs concatenate scalars and lists. Unknown inputs leave the other elements
+    /// known.
     fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
         let sizes = cx.sizes();
         if sizes.len() != 1 {

@@ -1,4 +1,4 @@
-//! If-8: one of two bodies, as a condition says.
+//! If-8: runs one of two bodies, depending on a condition.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/condition/if-8.html>
 
@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// If-8.
 #[derive(Debug)]
 pub struct If {
-    /// Index of the body and its map, for true and for false.
+    /// Index of the body and its port map, for true and for false.
     then: (usize, Map),
     other: (usize, Map),
-    /// For each output whether the file declares a list: a scalar of a branch is then a list of
-    /// one, as its other branch gives a list.
+    /// For each output whether the file declares a list. A scalar from one branch then becomes a
+    /// list of one element, since the other branch gives a list.
     lists: Vec<bool>,
 }
 
@@ -37,7 +37,7 @@ impl Parse for If {
 }
 
 impl If {
-    /// The body that runs for a condition: its index and its map.
+    /// The body for a condition: its index and its port map.
     pub fn branch(&self, condition: bool) -> &(usize, Map) {
         if condition { &self.then } else { &self.other }
     }
@@ -95,8 +95,8 @@ impl Op for If {
 }
 
 impl If {
-    /// What both branches allow. A branch that cannot work says nothing: the run fails where it
-    /// takes it.
+    /// The facts that both branches allow. A branch that cannot work does not count: a run that
+    /// takes it fails.
     fn either(&self, cx: &mut InferCx<'_>, count: usize) -> Result<Vec<Fact>, RuleError> {
         let (then, other) = (self.outputs(cx, true, count)?, self.outputs(cx, false, count)?);
         let (then_fails, other_fails) = (cx.fails(self.then.0), cx.fails(self.other.0));
@@ -105,7 +105,7 @@ impl If {
                 let pairs = then.into_iter().zip(other).enumerate();
                 return pairs.map(|(output, (a, b))| joined(output, a, b)).collect();
             }
-            // One of them runs.
+            // One of them will run.
             (true, true) => return Ok(vec![Fact::unknown(); count]),
             (false, true) => then,
             (true, false) => other,
@@ -128,7 +128,7 @@ fn joined(output: usize, a: Fact, b: Fact) -> Result<Fact, RuleError> {
     Ok(without_value(Fact::new(element_type, a.shape.join(&b.shape))))
 }
 
-/// A scalar as a list of one.
+/// A scalar as a list of one element.
 fn listed(fact: Fact) -> Fact {
     let shape = PartialShape::fixed(&[1]);
     let value = fact.value.as_ref().and_then(|v| v.reshaped(&[1])).map(Arc::new);
@@ -166,8 +166,8 @@ mod tests {
         analysis.facts.output(y).unwrap().to_string()
     }
 
-    /// An If over `x` of f32[2,3], the first branch of which reshapes it to [5,7], and what is
-    /// found: the severity and the text.
+    /// An If over `x` of f32[2,3] whose first branch reshapes it to [5,7], and its findings:
+    /// severity and message.
     fn impossible(condition: Option<bool>) -> (String, Vec<(Severity, String)>) {
         let body = |role, reshapes| {
             let mut g = GraphBuilder::new("");

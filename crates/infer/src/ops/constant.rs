@@ -1,9 +1,9 @@
-//! Constant-1: a tensor that lies in the `.bin`.
+//! Constant-1: a tensor in the `.bin`.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/constant-1.html>
 //!
-//! The bytes are checked for length and left where they are; only values small enough to decide
-//! a shape are read here.
+//! Only the length of the bytes is checked. Values are read only if the tensor is small enough to
+//! determine shapes.
 
 use crate::rule::prelude::*;
 use ir::{Code, Weights, WeightsError, WeightsSlice};
@@ -48,10 +48,10 @@ impl Constant {
         self.element_type
     }
 
-    /// The packed bytes, where they lie in the file. An empty tensor needs no file.
+    /// The packed bytes in the file. An empty tensor needs no file.
     ///
     /// # Errors
-    /// When they are not all there.
+    /// When some are missing.
     pub fn bytes(&self) -> Result<WeightsSlice, WeightsError> {
         if self.count() == Some(0) {
             return WeightsSlice::new(&Arc::default(), 0, 0);
@@ -62,7 +62,7 @@ impl Constant {
     fn count(&self) -> Option<u64> {
         let sizes = self.sizes.iter().map(|&s| u64::try_from(s).ok());
         let product = sizes.clone().try_fold(1u64, |n, s| n.checked_mul(s?));
-        // An empty tensor is empty however large its other dims are.
+        // A tensor with a dim of 0 is empty, however large its other dims are.
         if sizes.clone().any(|s| s == Some(0)) { Some(0) } else { product }
     }
 }

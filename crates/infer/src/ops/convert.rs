@@ -1,4 +1,4 @@
-//! Convert-1, ConvertLike-1: the same values as another element type.
+//! Convert-1, ConvertLike-1: the same values in another element type.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/convert-1.html>
 //!
@@ -8,7 +8,7 @@
 use crate::rule::prelude::*;
 use crate::rules::conversion::converted;
 
-/// Where the wanted type comes from.
+/// The source of the target type.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `destination_type`.
@@ -20,7 +20,7 @@ pub enum Kind {
 /// Convert-1 and ConvertLike-1.
 #[derive(Debug)]
 pub struct Convert {
-    /// The wanted type; `None` for that of input 1.
+    /// The target type; `None` for that of input 1.
     to: Option<ElementType>,
 }
 
@@ -37,7 +37,7 @@ impl Parse for Convert {
 }
 
 impl Convert {
-    /// A conversion to a type.
+    /// A conversion to this type.
     pub fn to(element_type: ElementType) -> Convert {
         Convert { to: Some(element_type) }
     }

@@ -1,4 +1,4 @@
-//! ConvertPromoteTypes-14: two tensors converted to a type that holds the values of both.
+//! ConvertPromoteTypes-14: converts two tensors to a common type.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/convert-promote-types-14.html>
 
@@ -8,9 +8,9 @@ use crate::rules::conversion::converted;
 /// ConvertPromoteTypes-14.
 #[derive(Debug)]
 pub struct ConvertPromoteTypes {
-    /// Whether values may be lost, or types widened.
+    /// Whether the common type may lose values or be wider than both.
     promote_unsafe: bool,
-    /// Whether the type of a scalar does not count.
+    /// Whether the type of a scalar is ignored.
     scalar_promotion: bool,
     /// The type for u64 together with a signed integer.
     u64_target: ElementType,
@@ -28,12 +28,12 @@ impl Parse for ConvertPromoteTypes {
     }
 }
 
-/// Bits of an element; those of no fixed size count as none.
+/// Bits of an element; 0 for types without a fixed size.
 fn bits(element_type: ElementType) -> u32 {
     element_type.bits().unwrap_or(0)
 }
 
-/// The narrowest signed integer of some bits.
+/// The narrowest signed integer with at least this many bits.
 fn signed(bits: u32) -> ElementType {
     match bits {
         ..=4 => ElementType::I4,
@@ -45,7 +45,7 @@ fn signed(bits: u32) -> ElementType {
 }
 
 impl ConvertPromoteTypes {
-    /// The type that both inputs become.
+    /// The common type of both inputs.
     fn common(&self, cx: &InferCx<'_>) -> Result<ElementType, RuleError> {
         let (a, b) = (cx.element_type(0), cx.element_type(1));
         let unsafely = |allowed: bool, message: &str| {
@@ -91,7 +91,7 @@ impl ConvertPromoteTypes {
     }
 }
 
-/// Whether a type holds the values of another of its kind, as far as signs and bits tell.
+/// Whether a type holds the values of another of its kind, judged by sign and bits.
 fn holds(target: ElementType, other: ElementType) -> bool {
     match (target.is_unsigned_integral(), other.is_unsigned_integral()) {
         (false, true) => bits(target).saturating_mul(2) >= bits(other),

@@ -1,6 +1,5 @@
-//! Convolution-1, GroupConvolution-1, ConvolutionBackpropData-1 and
-//! GroupConvolutionBackpropData-1: filters that slide over one to three spatial axes, and the way
-//! back.
+//! Convolution-1, GroupConvolution-1, ConvolutionBackpropData-1 and GroupConvolutionBackpropData-1:
+//! convolutions and transposed convolutions over one to three spatial axes.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/convolution-1.html>
 
@@ -27,7 +26,7 @@ pub enum Kind {
 pub struct Convolution {
     kind: Kind,
     windows: Windows,
-    /// Elements added at the end of each axis of the output, on the way back.
+    /// Elements added at the end of each output axis, for transposed convolutions.
     extra: Vec<i64>,
 }
 
@@ -62,7 +61,7 @@ impl Parse for Convolution {
 }
 
 impl Kind {
-    /// Whether it is the way back, from the output of a convolution to its input.
+    /// Whether it is a transposed convolution.
     pub fn is_transposed(self) -> bool {
         matches!(self, Kind::Backward | Kind::GroupedBackward)
     }
@@ -73,12 +72,12 @@ impl Kind {
     }
 }
 
-/// The dims of the filters under names.
+/// The dims of the filters.
 struct Filters {
     groups: Dim,
-    /// Channels of one group of the input.
+    /// Input channels per group.
     inputs: Dim,
-    /// Channels of one group of the output.
+    /// Output channels per group.
     outputs: Dim,
     taps: Dims,
 }
@@ -89,12 +88,12 @@ impl Convolution {
         self.kind
     }
 
-    /// The windows, one for each spatial axis.
+    /// The windows, one per spatial axis.
     pub fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// The padding of each spatial axis, before and after, for sizes that are known.
+    /// The padding of each spatial axis, before and after, for known sizes.
     pub fn pads(&self, data: &[i64], kernel: &[i64], output: &[i64]) -> Vec<(i64, i64)> {
         let axes = self.windows.iter().zip(data).zip(kernel).enumerate();
         let pads = |(i, ((window, size), kernel)): (usize, ((&Window, &i64), &i64))| {
@@ -125,7 +124,7 @@ impl Convolution {
         Filters { groups, inputs, outputs, taps: taps.into() }
     }
 
-    /// The number of groups, which the channels of the data tell where the filters do not.
+    /// The number of groups: from the filters, or else from the channels of the data.
     fn groups(&self, filters: &Filters, channels: Dim) -> Dim {
         match (filters.groups.value(), channels.value(), filters.inputs.value()) {
             (None, Some(channels), Some(each)) if each > 0 && channels % each == 0 => {
@@ -135,7 +134,7 @@ impl Convolution {
         }
     }
 
-    /// Spatial axes of the output that an input demands.
+    /// The spatial sizes of the output that an input gives.
     fn demanded(&self, cx: &mut InferCx<'_>) -> Result<Option<Dims>, RuleError> {
         if !self.kind.is_transposed() || cx.input_count() < 3 {
             return Ok(None);

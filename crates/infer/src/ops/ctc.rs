@@ -8,9 +8,9 @@ use crate::rule::prelude::*;
 /// The operations of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// CTCGreedyDecoder: a mask tells the steps of each sequence.
+    /// CTCGreedyDecoder: a mask gives the steps of each sequence.
     GreedyDecoder,
-    /// CTCGreedyDecoderSeqLen: their number is an input.
+    /// CTCGreedyDecoderSeqLen: an input gives their number.
     GreedyDecoderSeqLen,
     /// CTCLoss.
     Loss,
@@ -23,7 +23,7 @@ pub struct Ctc {
     merges: bool,
     collapses: bool,
     unique: bool,
-    /// Of the outputs of CTCGreedyDecoderSeqLen.
+    /// The types of the outputs of CTCGreedyDecoderSeqLen.
     types: [ElementType; 2],
 }
 
@@ -69,17 +69,17 @@ impl Ctc {
         self.kind
     }
 
-    /// Whether classes that repeat without a blank between them count once.
+    /// Whether repeated classes without a blank in between are merged.
     pub fn merges(&self) -> bool {
         self.merges
     }
 
-    /// Whether labels that repeat count once.
+    /// Whether repeated labels are collapsed.
     pub fn collapses(&self) -> bool {
         self.collapses
     }
 
-    /// Whether each label counts only where it occurs first.
+    /// Whether each label counts only at its first occurrence.
     pub fn unique(&self) -> bool {
         self.unique
     }

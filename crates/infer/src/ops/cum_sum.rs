@@ -1,4 +1,4 @@
-//! CumSum-3: sums of the elements so far along an axis.
+//! CumSum-3: cumulative sums along an axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/cumsum-3.html>
 
@@ -22,7 +22,7 @@ impl Parse for CumSum {
 }
 
 impl CumSum {
-    /// Whether an element does not count in its own sum.
+    /// Whether an element is excluded from its own sum.
     pub fn is_exclusive(&self) -> bool {
         self.exclusive
     }

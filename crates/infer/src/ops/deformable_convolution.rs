@@ -1,5 +1,5 @@
-//! DeformableConvolution-1 and DeformableConvolution-8: a convolution in which an input moves
-//! every tap of every window; since version 8 another weighs it.
+//! DeformableConvolution-1 and DeformableConvolution-8: a convolution in which an input offsets
+//! every tap of every window; in version 8 another input weights it.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/deformable-convolution-8.html>
 
@@ -43,22 +43,22 @@ impl Parse for DeformableConvolution {
 }
 
 impl DeformableConvolution {
-    /// The windows, for rows and for columns.
+    /// The windows along rows and columns.
     pub fn windows(&self) -> &Windows {
         &self.windows
     }
 
-    /// Groups of channels that are convolved apart from each other.
+    /// Groups of channels that are convolved separately.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Groups of channels that have offsets of their own.
+    /// Groups of channels with offsets of their own.
     pub fn offset_groups(&self) -> usize {
         self.offset_groups
     }
 
-    /// Whether places just outside the data lie between elements and zeros.
+    /// Whether samples just outside of the data are interpolated with zeros.
     pub fn is_padded(&self) -> bool {
         self.padded
     }

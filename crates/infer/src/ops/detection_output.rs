@@ -1,9 +1,9 @@
-//! DetectionOutput-1, -8: decodes boxes, suppresses those that overlap and lists the best.
+//! DetectionOutput-1, -8: decodes boxes, suppresses overlapping ones and lists the best.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/detectionoutput-8.html>
 //!
-//! `top_k` limits the candidates of a class before suppression, as in the original
-//! implementation, where the specification speaks of results after it.
+//! `top_k` limits the candidates per class before suppression, as in the original implementation.
+//! In the specification it limits the results after it.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::divided;
@@ -17,7 +17,7 @@ pub enum Kind {
     V8,
 }
 
-/// DetectionOutput of all versions.
+/// All versions of DetectionOutput.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the attributes of the specification
 pub struct DetectionOutput {
@@ -26,7 +26,7 @@ pub struct DetectionOutput {
     pub top_k: i64,
     pub keep_top_k: i64,
     pub variance_encoded_in_target: bool,
-    /// Whether predictions are of centre and size, not of corners.
+    /// Whether boxes are predicted as centre and size rather than as corners.
     pub by_centre: bool,
     pub share_location: bool,
     pub nms_threshold: f32,
@@ -77,7 +77,7 @@ impl Parse for DetectionOutput {
 }
 
 impl DetectionOutput {
-    /// Elements of a prior box: four corners, behind the number of the image if they are in
+    /// Elements of a prior box: four corners, preceded by the index of the image if they are in
     /// pixels.
     pub fn prior_size(&self) -> usize {
         if self.normalized { 4 } else { 5 }
@@ -119,7 +119,7 @@ impl Op for DetectionOutput {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(3..=5)?;
         require!(cx.input_count() != 4, "it takes 3 or 5 inputs, not 4");
-        // Converters wrote prior boxes of f32 beside predictions of f16.
+        // Converters wrote f32 prior boxes with f16 predictions.
         cx.expect_real(2)?;
         let element_type = cx.same_real((0..cx.input_count()).filter(|i| *i != 2))?;
         for input in 0..cx.input_count() {

@@ -1,8 +1,8 @@
-//! Einsum-7: sums of products of elements whose axes are named by an equation.
+//! Einsum-7: sums of products of elements, with axes named by an equation.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/einsum-7.html>
 //!
-//! Blanks may stand anywhere in the equation, as the specification says; OpenVINO refuses them.
+//! Blanks are allowed anywhere in the equation, as the specification says; OpenVINO rejects them.
 
 use crate::rule::prelude::*;
 use crate::rules::broadcast::{merge, numpy};
@@ -11,7 +11,7 @@ use crate::rules::broadcast::{merge, numpy};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Subscript {
     labels: Vec<u8>,
-    /// How many labels stand before the ellipsis, if there is one.
+    /// The number of labels before the ellipsis, if there is one.
     ellipsis: Option<usize>,
 }
 
@@ -64,7 +64,7 @@ fn subscript(text: &str) -> Result<Subscript, String> {
     }
 }
 
-/// The labels that stand only once, sorted, behind the ellipsis.
+/// The labels that occur only once, sorted, after the ellipsis.
 fn implicit(inputs: &[Subscript]) -> Subscript {
     let all: Vec<u8> = inputs.iter().flat_map(|input| input.labels.iter().copied()).collect();
     let once = |label: &&u8| all.iter().filter(|other| other == label).count() == 1;
@@ -74,12 +74,13 @@ fn implicit(inputs: &[Subscript]) -> Subscript {
 }
 
 impl Subscript {
-    /// How many axes the ellipsis stands for when there are `rank`.
+    /// How many axes the ellipsis covers for this rank.
     fn covered(&self, rank: usize) -> Option<usize> {
         rank.checked_sub(self.labels.len()).filter(|rest| *rest == 0 || self.ellipsis.is_some())
     }
 
-    /// The axes as numbers: labels by their code, those of the ellipsis from the last one down.
+    /// The axes as numbers: labels by their code. The last axis of the ellipsis is 128, and those
+    /// before it count up.
     fn numbers(&self, covered: usize) -> Vec<usize> {
         const LAST: usize = 128;
         let (head, tail) = self.labels.split_at(self.ellipsis.unwrap_or(self.labels.len()));
@@ -89,7 +90,7 @@ impl Subscript {
     }
 }
 
-/// What is known of the sizes behind labels.
+/// The sizes of the labels, as far as they are known.
 #[derive(Default)]
 struct Named {
     sizes: Vec<(u8, Dim)>,
@@ -100,7 +101,7 @@ impl Named {
         self.sizes.iter().find(|(name, _)| *name == label).map(|(_, size)| *size)
     }
 
-    /// Joins the size of a label by `rule`, which says whether two sizes fit.
+    /// Merges a size of a label by `rule`, which says whether two sizes are compatible.
     fn join(
         &mut self,
         label: u8,
@@ -121,10 +122,11 @@ impl Named {
 }
 
 impl Einsum {
-    /// The axes of each input and of the output as numbers, equal for axes that belong together.
+    /// The axes of each input and of the output as numbers, which are equal for axes with the same
+    /// label.
     ///
     /// # Errors
-    /// When a rank does not fit its subscript.
+    /// When a rank does not match its subscript.
     pub fn axes(&self, ranks: &[usize]) -> Result<(Vec<Vec<usize>>, Vec<usize>), RuleError> {
         let mut most = 0;
         let mut axes = Vec::new();

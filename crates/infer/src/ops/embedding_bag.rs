@@ -1,5 +1,5 @@
 //! EmbeddingBagOffsetsSum-3, EmbeddingBagOffsets-15, EmbeddingBagPackedSum-3,
-//! EmbeddingBagPacked-15, EmbeddingSegmentsSum-3: sums or means of slices of a table, by index.
+//! EmbeddingBagPacked-15, EmbeddingSegmentsSum-3: sums or means of rows of a table.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sparse/embedding-bag-offsets-15.html>
 
@@ -9,15 +9,15 @@ use crate::rules::sizes;
 /// How indices are divided into bags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By where each bag begins; sums.
+    /// By the start of each bag; sums.
     OffsetsSum,
     /// The same, with `reduction`.
     Offsets,
-    /// One row of indices for each; sums.
+    /// One row of indices per bag; sums.
     PackedSum,
     /// The same, with `reduction`.
     Packed,
-    /// By the sorted numbers of the bags that indices belong to; sums.
+    /// By the sorted bag number of each index; sums.
     SegmentsSum,
 }
 
@@ -48,13 +48,13 @@ impl EmbeddingBag {
         self.kind
     }
 
-    /// Whether sums are divided by the number of their terms.
+    /// Whether sums are divided by the number of elements.
     pub fn mean(&self) -> bool {
         self.mean
     }
 
-    /// The input with the slice that stands for an empty bag, where there can be one. The last
-    /// input, of weights, comes right behind it or takes its place.
+    /// The input with the index of the row for empty bags, if there can be one. The weights follow
+    /// it, or take its place.
     pub fn default_index(&self) -> Option<usize> {
         match self.kind {
             Kind::OffsetsSum | Kind::Offsets => Some(3),
@@ -63,7 +63,7 @@ impl EmbeddingBag {
         }
     }
 
-    /// The input with what each entry is multiplied by.
+    /// The input with the weight of each entry.
     pub fn weights(&self) -> usize {
         self.default_index().map_or(2, |input| input + 1)
     }

@@ -2,8 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-detection-output-6.html>
 //!
-//! Class 0 is the background and never listed, and boxes are clipped at 0 alone: OpenVINO does so
-//! whatever `class_agnostic_box_regression` and the size of the image say.
+//! Class 0 is the background and never listed, and boxes are clipped at 0 only. OpenVINO does so
+//! for any `class_agnostic_box_regression` and image size.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::rows;

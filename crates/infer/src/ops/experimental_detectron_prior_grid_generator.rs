@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-prior-grid-generator-6.html>
 //!
-//! What the grid leaves of the output is zero, where the specification says undefined.
+//! The rest of the output is zero; the specification leaves it undefined.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::rows;
@@ -11,9 +11,9 @@ use crate::rules::detection::rows;
 #[derive(Clone, Debug)]
 pub struct ExperimentalDetectronPriorGridGenerator {
     flatten: bool,
-    /// Rows and columns of the grid, 0 for those of the feature map.
+    /// Rows and columns of the grid; 0 for those of the feature map.
     pub cells: (usize, usize),
-    /// Vertical and horizontal distance of the centres, 0 if it follows from the image.
+    /// Vertical and horizontal distance of the centres; 0 if it follows from the image.
     pub stride: (f32, f32),
 }
 

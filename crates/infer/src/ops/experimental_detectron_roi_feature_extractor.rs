@@ -1,10 +1,10 @@
-//! ExperimentalDetectronROIFeatureExtractor-6: ROIAlign over a pyramid of feature maps, of which
-//! the size of a region chooses one.
+//! ExperimentalDetectronROIFeatureExtractor-6: ROIAlign over a pyramid of feature maps. The size of
+//! a region selects the map.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/experimental-detectron-roi-feature-extractor-6.html>
 //!
-//! The second output repeats the regions in their order, as OpenVINO has it, where the
-//! specification speaks of reordered ones. A region without an area has no features.
+//! The second output has the regions in their order, as in OpenVINO; by the specification they are
+//! reordered. An empty region has no features.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::rows;

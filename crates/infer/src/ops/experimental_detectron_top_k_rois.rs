@@ -1,8 +1,8 @@
-//! ExperimentalDetectronTopKROIs-6: the regions of the greatest probabilities.
+//! ExperimentalDetectronTopKROIs-6: the regions with the highest scores.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/experimental-detectron-top-krois-6.html>
 //!
-//! Where there are too few regions the rest is zero, which the specification leaves undefined.
+//! With too few regions the rest is zero; the specification leaves it undefined.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::rows;

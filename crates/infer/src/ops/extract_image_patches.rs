@@ -1,4 +1,4 @@
-//! ExtractImagePatches-3: the windows of an image, each tap of them a channel.
+//! ExtractImagePatches-3: the windows of an image, with one channel per tap.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/extract-image-patches-3.html>
 
@@ -16,7 +16,7 @@ impl Parse for ExtractImagePatches {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        // Other windows may do without both, or with padding that is given.
+        // The shared window attributes would allow both to be absent, or explicit padding.
         attrs.choice("auto_pad", &[("valid", ()), ("same_upper", ()), ("same_lower", ())])?;
         if attrs.list::<i64>("rates")?.is_empty() {
             return Err(AttrError::new("rates", "holds no values; there are 2 axes"));

@@ -52,7 +52,7 @@ impl Op for Eye {
     }
 }
 
-/// The `count` sizes that an input holds, as far as they are known.
+/// The `count` sizes that an input gives, as far as they are known.
 fn sizes(cx: &InferCx<'_>, input: usize, count: usize) -> Result<Dims, RuleError> {
     let known = cx.intervals(input).unwrap_or_default();
     let size = |i: usize| {

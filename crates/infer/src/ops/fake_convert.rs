@@ -1,9 +1,9 @@
-//! FakeConvert-13: elements rounded to the values of an 8-bit floating-point type.
+//! FakeConvert-13: rounds elements to the values of an 8-bit floating-point type.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/quantization/fake-convert-13.html>
 //!
-//! What is too large becomes the largest finite value, as in OpenVINO; its Convert gives infinity
-//! or NaN.
+//! Values out of range become the largest finite value, as in OpenVINO. Its Convert gives infinity
+//! or NaN instead.
 
 use crate::ops::fake_quantize::repeated;
 use crate::rule::prelude::*;
@@ -25,7 +25,7 @@ impl Parse for FakeConvert {
 }
 
 impl FakeConvert {
-    /// The type whose values remain: f8e4m3 or f8e5m2.
+    /// The 8-bit type: f8e4m3 or f8e5m2.
     pub fn destination(&self) -> ElementType {
         self.destination
     }

@@ -1,4 +1,4 @@
-//! FakeQuantize-1: elements rounded to a number of levels between limits.
+//! FakeQuantize-1: rounds elements to a number of quantized values between limits.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/quantization/fake-quantize-1.html>
 
@@ -22,12 +22,12 @@ impl Parse for FakeQuantize {
 }
 
 impl FakeQuantize {
-    /// Number of levels, at least 2.
+    /// Number of quantized values, at least 2.
     pub fn levels(&self) -> usize {
         self.levels
     }
 
-    /// How limits are repeated.
+    /// The broadcasting of the limits.
     pub fn broadcast(&self) -> AutoBroadcast {
         self.broadcast
     }
@@ -54,10 +54,10 @@ impl Op for FakeQuantize {
     }
 }
 
-/// The shape of data to which an input is repeated.
+/// The shape of the data, to which an input must broadcast.
 ///
 /// # Errors
-/// When it does not fit.
+/// When it does not.
 pub(crate) fn repeated(
     cx: &mut InferCx<'_>,
     rule: AutoBroadcast,

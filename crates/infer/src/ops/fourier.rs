@@ -14,7 +14,7 @@ pub enum Kind {
     Dft,
     /// The inverse of [`Kind::Dft`].
     Idft,
-    /// Real to complex; of the last axis only what tells the rest.
+    /// Real to complex; only the non-redundant half of the last axis.
     Rdft,
     /// The inverse of [`Kind::Rdft`].
     Irdft,
@@ -35,12 +35,13 @@ impl Parse for Fourier {
 }
 
 impl Fourier {
-    /// Which transform.
+    /// The transform.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The axes to transform along, for data of some rank. A last axis of pairs does not count.
+    /// The axes of the transform, for data of this rank. A last axis of complex pairs does not
+    /// count.
     ///
     /// # Errors
     /// When one is out of range or named twice.
@@ -80,13 +81,13 @@ impl Fourier {
         Ok(PartialShape::Ranked(out))
     }
 
-    /// The size of an axis of `dim` elements that may be transformed or not, over all of them or
-    /// over any number.
+    /// The size of an axis of `dim` elements that may be transformed or not, over all of its
+    /// elements (`whole`) or over another number.
     fn maybe(&self, dim: Dim, whole: bool) -> Dim {
         if whole { dim.join(self.size(dim, None, true)) } else { Dim::any() }
     }
 
-    /// The size of an axis of `dim` elements, transformed over `size` of them or over all.
+    /// The size of an axis of `dim` elements, transformed over `size` elements or all.
     fn size(&self, dim: Dim, size: Option<Dim>, last: bool) -> Dim {
         match (self.kind, size) {
             (Kind::Rdft, _) if last => {
@@ -102,7 +103,7 @@ impl Fourier {
     }
 }
 
-/// The sizes to transform over; `None` is the whole axis.
+/// The sizes of the transform; `None` for the whole axis.
 fn signal_sizes(
     cx: &mut InferCx<'_>,
     axes: &[usize],
@@ -120,7 +121,7 @@ fn signal_sizes(
         Ok(match value.value() {
             Some(-1) => None,
             _ if value.lo >= 0 => Some(Dim::from(*value)),
-            // -1 is possible and stands for all of the axis, which irdft doubles.
+            // -1 is possible and means the whole axis, which IRDFT doubles.
             _ => Some(Dim::from(*value).join(dims[*axis]).join(dims[*axis].scaled(2)).unlabelled()),
         })
     };

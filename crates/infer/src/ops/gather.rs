@@ -13,7 +13,7 @@ pub enum Kind {
     V1,
     /// With `batch_dims`.
     V7,
-    /// With indices that count from the end.
+    /// With indices that may count from the end.
     V8,
 }
 
@@ -36,7 +36,7 @@ impl Gather {
     /// Number of leading axes that data and indices share.
     ///
     /// # Errors
-    /// When it is more than the indices have.
+    /// When it exceeds the rank of the indices.
     pub fn batch_dims(&self, indices_rank: usize) -> Result<usize, RuleError> {
         let rank = i64::try_from(indices_rank).unwrap_or(i64::MAX);
         let batch = self.batch_dims + if self.batch_dims < 0 { rank } else { 0 };

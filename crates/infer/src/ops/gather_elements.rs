@@ -20,10 +20,10 @@ impl Parse for GatherElements {
 }
 
 impl GatherElements {
-    /// The axis along which indices count.
+    /// The axis of the indices.
     ///
     /// # Errors
-    /// When data of the rank do not have it.
+    /// When it is out of range for this rank.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
         axes::normalize(self.axis, rank)
     }

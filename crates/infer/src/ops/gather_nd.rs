@@ -2,7 +2,7 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-nd-8.html>
 //!
-//! Version 8 says that batch axes of size 1 are repeated, which OpenVINO's inference refuses.
+//! In version 8 batch axes of size 1 may be broadcast, which OpenVINO's inference rejects.
 
 use crate::lattice::shape::Dims;
 use crate::rule::prelude::*;
@@ -12,9 +12,9 @@ use crate::rules::gather;
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The batch axes become one.
+    /// The batch axes are merged.
     V5,
-    /// The batch axes stay.
+    /// The batch axes are kept.
     V8,
 }
 

@@ -1,4 +1,4 @@
-//! GatherTree-1: the sequences of a beam search, from the token and the parent of every step.
+//! GatherTree-1: the sequences of a beam search, from token and parent of each step.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/gather-tree-1.html>
 

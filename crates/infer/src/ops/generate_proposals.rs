@@ -1,5 +1,5 @@
-//! GenerateProposals-9, ExperimentalDetectronGenerateProposalsSingleImage-6: boxes that a network
-//! proposes around given anchors, the best of each image.
+//! GenerateProposals-9, ExperimentalDetectronGenerateProposalsSingleImage-6: the best boxes per
+//! image that a network proposes around anchors.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/generate-proposals-9.html>
 
@@ -11,8 +11,8 @@ use crate::rules::detection::{rows, up_to};
 pub enum Kind {
     /// GenerateProposals: a batch.
     Batch,
-    /// ExperimentalDetectronGenerateProposalsSingleImage: no axis for the batch, and as many
-    /// results as are asked for.
+    /// ExperimentalDetectronGenerateProposalsSingleImage: no batch axis, and a fixed number of
+    /// results.
     Single,
 }
 

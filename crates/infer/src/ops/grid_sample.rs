@@ -4,7 +4,7 @@
 
 use crate::rule::prelude::*;
 
-/// What an output element is made of.
+/// The interpolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The nearest element.
@@ -15,7 +15,7 @@ pub enum Mode {
     Bicubic,
 }
 
-/// What lies outside the image.
+/// The values outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
     /// Zeros.
@@ -54,17 +54,17 @@ impl Parse for GridSample {
 }
 
 impl GridSample {
-    /// Whether -1 and 1 are the centres of the outermost elements, not their edges.
+    /// Whether -1 and 1 are the centres of the outermost elements rather than their edges.
     pub fn align_corners(&self) -> bool {
         self.align_corners
     }
 
-    /// What an output element is made of.
+    /// The interpolation.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What lies outside the image.
+    /// The values outside of the image.
     pub fn padding(&self) -> Padding {
         self.padding
     }

@@ -1,5 +1,4 @@
-//! GroupNormalization-12: groups of neighbouring channels made standard, then each channel scaled
-//! and shifted.
+//! GroupNormalization-12: normalizes groups of channels, then applies scale and bias per channel.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/group-normalization-12.html>
 
@@ -30,7 +29,7 @@ impl GroupNormalization {
         self.groups
     }
 
-    /// What is added to variances.
+    /// The ε added to variances.
     pub fn epsilon(&self) -> f64 {
         self.epsilon
     }

@@ -1,9 +1,9 @@
-//! GroupedMatMul-17: products of matrices group by group, with weights of their own.
+//! GroupedMatMul-17: a matrix product per group, with its own weights.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/grouped-matmul-17.html>
 //!
-//! The weights of a group are `[N, K]`, as OpenVINO 2026.4 has them; an early form of the
-//! specification writes `[K, N]`, and adds a product of two matrices, which OpenVINO refuses.
+//! The weights of a group are `[N, K]`, as in OpenVINO 2026.4. An early specification has `[K, N]`,
+//! and also a form with two matrices, which OpenVINO rejects.
 
 use crate::rule::prelude::*;
 

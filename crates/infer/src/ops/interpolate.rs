@@ -2,8 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/image/interpolate-11.html>
 //!
-//! The specification of version 1 leaves the coordinates open; they are those that OpenVINO gives
-//! when it rewrites version 1 as version 4.
+//! The specification of version 1 leaves the coordinates open; they are those that OpenVINO uses
+//! when it converts version 1 to version 4.
 
 use crate::lattice::shape::Dims;
 use crate::rule::prelude::*;
@@ -21,12 +21,12 @@ pub enum Kind {
     V11,
 }
 
-/// What an output element is made of.
+/// The interpolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One element.
     Nearest,
-    /// Elements under a triangle, which can be widened against aliasing.
+    /// A triangle filter, which antialiasing can widen.
     Linear,
     /// The two neighbours on each axis.
     LinearOnnx,
@@ -38,7 +38,7 @@ pub enum Mode {
     BicubicPillow,
 }
 
-/// From the position of an output element to that in the data.
+/// From the position of an output element to the position in the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the words of the attribute
 pub enum Coordinates {
@@ -49,7 +49,7 @@ pub enum Coordinates {
     AlignCorners,
 }
 
-/// How a position becomes that of one element.
+/// Rounding of a position to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the words of the attribute
 pub enum Rounding {
@@ -60,16 +60,16 @@ pub enum Rounding {
     Simple,
 }
 
-/// How output elements are computed.
+/// Mode and coordinates of the interpolation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// What they are made of.
+    /// The interpolation.
     pub mode: Mode,
-    /// Where they lie.
+    /// The coordinates.
     pub coordinates: Coordinates,
     /// For [`Mode::Nearest`].
     pub rounding: Rounding,
-    /// For [`Mode::Linear`]: the triangle widens where an axis shrinks.
+    /// For [`Mode::Linear`]: the triangle is wider when an axis shrinks.
     pub antialias: bool,
     /// The parameter `a` of the cubic modes.
     pub cubic: f64,
@@ -83,7 +83,7 @@ pub struct Interpolate {
     by_scales: bool,
     pads_begin: Vec<usize>,
     pads_end: Vec<usize>,
-    /// Of version 1.
+    /// The axes of version 1.
     axes: Vec<i64>,
 }
 
@@ -148,23 +148,23 @@ fn parse_rounding(attrs: &mut Attrs<'_>) -> Result<Rounding, AttrError> {
 }
 
 impl Interpolate {
-    /// What output elements are made of.
+    /// The interpolation.
     pub fn mode(&self) -> Mode {
         self.sampling.mode
     }
 
-    /// Elements added before and after an axis.
+    /// Zeros added before and after an axis.
     pub fn pads(&self, axis: usize) -> (usize, usize) {
         let of = |pads: &[usize]| pads.get(axis).copied().unwrap_or(0);
         (of(&self.pads_begin), of(&self.pads_end))
     }
 
-    /// The input that holds the scales, where those decide.
+    /// The input with the scales, if scales are used.
     pub fn scales_input(&self) -> Option<usize> {
         self.by_scales.then_some(if self.kind == Kind::V4 { 2 } else { 1 })
     }
 
-    /// The input that holds the axes, where one does.
+    /// The input with the axes, if there is one.
     pub fn axes_input(&self, input_count: usize) -> Option<usize> {
         let last = match self.kind {
             Kind::V1 => return None,
@@ -174,10 +174,10 @@ impl Interpolate {
         (input_count > last).then_some(last)
     }
 
-    /// The axes, from the value of the input that holds them or without one.
+    /// The axes: `values` of their input, or the default.
     ///
     /// # Errors
-    /// When one is out of range or named twice.
+    /// When one is out of range or occurs twice.
     pub fn axes(&self, values: Option<&[i64]>, rank: usize) -> Result<Vec<usize>, RuleError> {
         let input = if self.kind == Kind::V4 { 3 } else { 2 };
         let (values, input) = match (self.kind, values) {
@@ -192,7 +192,7 @@ impl Interpolate {
         checked.map(|axes| axes.to_vec()).map_err(|e| RuleError { input, ..e })
     }
 
-    /// How output elements are computed along `axes` of data of some rank.
+    /// Mode and coordinates along `axes` of data of this rank.
     pub fn sampling(&self, rank: usize, axes: &[usize]) -> Sampling {
         let mut sampling = self.sampling;
         if self.kind != Kind::V1 || sampling.mode != Mode::Linear {
@@ -259,7 +259,7 @@ impl Interpolate {
     }
 }
 
-/// The sizes that an input demands.
+/// Sets the sizes that an input gives.
 fn resize(cx: &mut InferCx<'_>, axes: &[usize], out: &mut [Dim]) -> Result<(), RuleError> {
     let Some(wanted) = cx.intervals(1) else {
         cx.because("the sizes are known only when running");
@@ -273,7 +273,7 @@ fn resize(cx: &mut InferCx<'_>, axes: &[usize], out: &mut [Dim]) -> Result<(), R
     Ok(())
 }
 
-/// The size of an axis times a scale, rounded down, in f32 as OpenVINO computes it.
+/// The size of an axis times a scale, rounded down; computed in f32 as in OpenVINO.
 #[allow(clippy::as_conversions)] // from floats to integers it saturates, to floats it rounds
 fn scaled(dim: Dim, scale: f64) -> Dim {
     if scale == 1.0 {

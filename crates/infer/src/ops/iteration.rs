@@ -1,4 +1,4 @@
-//! Loop-5 and TensorIterator-1: a body run again and again.
+//! Loop-5 and TensorIterator-1: a body that runs repeatedly.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/loop-5.html>
 
@@ -10,7 +10,7 @@ use crate::rules::bodies::{Feed, Map, without_value};
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Until a count or a condition ends it.
+    /// Ends by a count or a condition.
     Loop,
     /// Over the slices of its inputs.
     TensorIterator,
@@ -32,7 +32,7 @@ impl Parse for Iteration {
     }
 }
 
-/// How a slice walks along an axis of `size`: number of parts, first index of part `i`.
+/// The parts of a slice along an axis: their number, and the first index of part `i`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// Number of parts.
@@ -43,10 +43,10 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// The walk of a slice along an axis; both ends are included.
+    /// The parts of a slice along an axis; both ends are inclusive.
     ///
     /// # Errors
-    /// When the ends lie outside the axis.
+    /// When the ends are out of range.
     pub fn new(slice: &ir::Slice, size: i64) -> Result<Walk, RuleError> {
         let wrap = |v: i64| if v < 0 { v.saturating_add(size) } else { v };
         let (start, end) = (wrap(slice.start), wrap(slice.end));
@@ -80,12 +80,12 @@ impl Iteration {
         self.kind
     }
 
-    /// What feeds the body and where its results go.
+    /// The port map of the body.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// How often the body runs, as far as inputs tell.
+    /// The number of iterations, as far as it is known.
     fn trips(&self, cx: &InferCx<'_>) -> Result<Dim, RuleError> {
         if self.kind == Kind::Loop {
             return Ok(match (cx.truth(1), cx.int(0)) {
@@ -110,7 +110,7 @@ impl Iteration {
         Ok(Dim::any())
     }
 
-    /// The first facts of the body's Parameters.
+    /// The facts of the Parameters in the first iteration.
     fn given(&self, cx: &InferCx<'_>) -> Result<Vec<Option<Fact>>, RuleError> {
         let fact = |feed: &Feed| {
             Ok(match feed {
@@ -131,7 +131,7 @@ impl Iteration {
         self.map.feeds.iter().map(fact).collect()
     }
 
-    /// Runs the rules of the body until what flows back no longer changes what is known.
+    /// Propagates through the body until the facts that flow back do not change any more.
     fn settle(
         &self,
         cx: &mut InferCx<'_>,
@@ -165,8 +165,8 @@ impl Iteration {
     }
 }
 
-/// What covers the shapes of all iterations: a dim that moves may have any size, and in the end
-/// any rank.
+/// A shape that covers those of all iterations: a dim that changes becomes any size, and after
+/// several rounds the rank becomes unknown.
 fn widened(before: &PartialShape, after: &PartialShape, round: usize) -> PartialShape {
     match (before.dims(), after.dims()) {
         (Some(a), Some(b)) if a.len() == b.len() && round < 3 => {
@@ -199,7 +199,7 @@ impl Op for Iteration {
         if let Some(condition) = self.map.condition {
             let value = results.get(condition).and_then(|f| f.value.as_deref()?.truth());
             match value {
-                // A condition that is always true leaves the count.
+                // A condition that is always true leaves only the count.
                 Some(true) if cx.truth(1).is_some() && trips.is_bounded() => {
                     trips = Dim::fixed(trips.max());
                 }
@@ -234,7 +234,8 @@ impl Iteration {
         }
     }
 
-    /// The value of the last iteration, or of none: then the first value of what it feeds.
+    /// The value after the last iteration. Without iterations it is the initial value of the
+    /// Parameter.
     fn last(&self, result: usize, fact: Fact, trips: Dim, cx: &InferCx<'_>) -> Fact {
         let feeds = self.map.feeds.iter();
         let mut merged = feeds.filter_map(|f| match f {
@@ -261,8 +262,8 @@ mod tests {
     use crate::{Inputs, analyse};
     use ir::{Body, ElementType, Graph, GraphBuilder, PortMap, Role};
 
-    /// A Loop whose body makes what flows back longer, by itself or by what another such Loop gives
-    /// that begins anew, and converts it; so many one inside the other.
+    /// Nested Loops, `depth` of them. Each body makes the value that flows back longer, or the
+    /// inner Loop does, and converts it.
     fn nested(depth: usize, declared: ElementType, back: ElementType) -> Graph {
         let mut g = GraphBuilder::new("loops");
         let x = g.parameter("x", ElementType::F32, "2");
@@ -319,11 +320,11 @@ mod tests {
         assert!(error.contains("is f32, what flows back in its place is i32"), "{error}");
         let found = errors(&nested(1, I32, F32));
         assert!(found.iter().any(|e| e == "it is declared i32, but given f32"), "{found:?}");
-        // Real numbers are converted where a body begins, as OpenVINO does.
+        // Real inputs of a body are converted, as in OpenVINO.
         assert_eq!(errors(&nested(1, F32, F16)), [""; 0]);
     }
 
-    /// A body inside each of so many others would be gone through 2^40 times.
+    /// Without a limit, a body nested this deep would be propagated through 2^40 times.
     #[test]
     fn bodies_inside_bodies_come_to_an_end() {
         let found = errors(&nested(40, ElementType::F32, ElementType::F32));

@@ -1,9 +1,9 @@
-//! LRN-1: elements over a power of the squares around them.
+//! LRN-1: divides elements by a power of the sum of squares around them.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/lrn-1.html>
 //!
-//! Squares up to `size / 2` elements away count, as the specification says; for even sizes
-//! OpenVINO counts those up to `(size - 1) / 2` away.
+//! Squares up to `size / 2` elements away count, as the specification says; for even sizes OpenVINO
+//! counts those up to `(size - 1) / 2` away.
 
 use crate::rule::prelude::*;
 use crate::rules::axes;
@@ -31,12 +31,13 @@ impl Parse for Lrn {
 }
 
 impl Lrn {
-    /// Factor of the mean of squares, power, and what is added to the mean.
+    /// Alpha, beta and bias: factor of the mean of squares, exponent, and the number added to the
+    /// mean.
     pub fn form(&self) -> (f64, f64, f64) {
         (self.alpha, self.beta, self.bias)
     }
 
-    /// Side length of the region whose squares count, at least 1.
+    /// Side length of the region of squares, at least 1.
     pub fn size(&self) -> usize {
         self.size
     }

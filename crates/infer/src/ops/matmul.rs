@@ -1,4 +1,4 @@
-//! MatMul-1: products of matrices, with leading axes as batches.
+//! MatMul-1: matrix products, batched over leading axes.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/matrix/matmul-1.html>
 
@@ -25,12 +25,12 @@ impl Parse for MatMul {
 }
 
 impl MatMul {
-    /// A product whose operands are read transposed where that is said.
+    /// A MatMul with these transposes.
     pub fn transposing(transpose_a: bool, transpose_b: bool) -> MatMul {
         MatMul { transpose_a, transpose_b }
     }
 
-    /// Whether each operand is read transposed. A vector has nothing to transpose.
+    /// Whether each operand is transposed. A vector is never transposed.
     pub fn transposed(&self, a_rank: usize, b_rank: usize) -> (bool, bool) {
         (self.transpose_a && a_rank > 1, self.transpose_b && b_rank > 1)
     }

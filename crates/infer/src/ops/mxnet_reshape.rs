@@ -1,7 +1,7 @@
 //! Reshape of MXNet: codes 0, -1, -2, -3 and -4, read from either end.
 //!
-//! Follows the documentation (`mx.nd.Reshape`, 1.6) and, for what it leaves out, the operator's
-//! source; its defects are not copied. `docs/dialects/reshape-and-roll.md` lists both.
+//! Follows the documentation (`mx.nd.Reshape`, 1.6) and, where that is silent, the operator's
+//! source, without its defects. `docs/dialects/reshape-and-roll.md` lists both.
 
 use crate::rule::prelude::*;
 use crate::rules::reshape::{EmptyRule, Target, reshape};
@@ -89,8 +89,8 @@ impl Op for MxnetReshape {
 }
 
 impl MxnetReshape {
-    /// The codes as targets. `reverse` reads codes and dims from the right, so that a split is
-    /// written with its -4 last.
+    /// The codes as targets. `reverse` reads codes and dims from the right, so a split has its -4
+    /// last.
     fn targets(&self, dims: &[Dim]) -> Result<Vec<Target>, RuleError> {
         let rank = dims.len();
         if !self.reverse {
@@ -126,7 +126,7 @@ impl MxnetReshape {
     }
 }
 
-/// The codes walk over the input dims with a cursor.
+/// The codes consume the input dims with a cursor.
 struct Codes<'a> {
     dims: &'a [Dim],
     at: usize,
@@ -187,7 +187,7 @@ impl Codes<'_> {
     }
 }
 
-/// The two dims that -4 makes of one; either size may be -1.
+/// The two dims into which -4 splits one; either size may be -1.
 fn split(dim: Dim, a: i64, b: i64) -> Result<[Dim; 2], RuleError> {
     require!(!(a == -1 && b == -1), "-4 cannot infer both sizes");
     for size in [a, b] {
@@ -230,7 +230,7 @@ mod tests {
             ("2,3,4,5", "[-3,-3]", Ok("f32[6,20]")),
             ("2,3,4", "(2,-4,-1,3,-2)", Ok("f32[2,1,3,4]")),
             ("?,3,4", "(-4,2,-1,-2)", Ok("f32[2,?,3,4]")),
-            // The peer writes the inferred dim at the wrong place here.
+            // MXNet itself puts the inferred dim in the wrong position here.
             ("2,3", "(-2,-1)", Ok("f32[2,3,1]")),
             ("2,3,4", "(5,-1)", Err("24 elements do not divide evenly by 5")),
             ("2,3", "(0,0,0)", Err("0 copies a dim, but 0 of the input's 2 dims are left")),

@@ -1,12 +1,12 @@
-//! NonMaxSuppression-1, -3, -4, -5, -9, NMSRotated-13: of boxes that overlap, the one with the best
-//! score stays.
+//! NonMaxSuppression-1, -3, -4, -5, -9, NMSRotated-13: of overlapping boxes, keeps the one with the
+//! best score.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/non-max-suppression-9.html>
 //!
-//! The specification of versions 1 to 4 fills the output up with -1 to a size that for version 1
-//! and 3 may be less than the number of boxes selected. OpenVINO's files declare that size, but
-//! what it returns are the selected boxes alone, as versions 5 and 9 say. So do we: the
-//! specified size is the nominal one, for reports alone.
+//! By the specification of versions 1 to 4, the output is padded with -1 to a size that for
+//! versions 1 and 3 may be less than the number of selected boxes. OpenVINO's files declare that
+//! size, but OpenVINO returns only the selected boxes, as in versions 5 and 9. So does irrun: the
+//! specified size is the nominal one, for reports only.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::{rows, up_to};
@@ -20,13 +20,13 @@ pub enum Kind {
     V3,
     /// As version 3, with another nominal size.
     V4,
-    /// Indices, scores and their number; a score may be lowered. Versions 5 and 9.
+    /// Indices, scores and their number; soft suppression may lower scores. Versions 5 and 9.
     V5,
-    /// NMSRotated: as version 5 without lowering, for boxes with an angle.
+    /// NMSRotated: as version 5 without soft suppression, for boxes with an angle.
     Rotated,
 }
 
-/// How a box is written.
+/// The encoding of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// y and x of any two opposite corners.
@@ -65,7 +65,7 @@ impl Parse for NonMaxSuppression {
 }
 
 impl NonMaxSuppression {
-    /// How a box is written.
+    /// The encoding of a box.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -132,7 +132,7 @@ impl Op for NonMaxSuppression {
     }
 }
 
-/// The number of boxes selected of a class at most; a negative one is no limit.
+/// The most boxes selected per class; a negative number is no limit.
 fn most(cx: &InferCx<'_>) -> Dim {
     if cx.input_count() <= 2 {
         return Dim::fixed(0);
@@ -199,7 +199,7 @@ mod tests {
         check("opset9", &[boxes], &[Err("it takes 2 to 6 inputs, not 1")]);
     }
 
-    /// Sizes that OpenVINO's files declare.
+    /// The sizes that OpenVINO's files declare.
     #[test]
     fn nominal() {
         let size = |opset, boxes: &str, most: Input, expected| {

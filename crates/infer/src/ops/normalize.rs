@@ -1,5 +1,4 @@
-//! Slices of a tensor less their mean, over a measure of their size: MVN-1, MVN-6, NormalizeL2-1
-//! and GRN-1.
+//! MVN-1, MVN-6, NormalizeL2-1 and GRN-1: slices of a tensor, centred and divided by a norm.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/normalization/mvn-6.html>
 
@@ -19,10 +18,10 @@ pub enum Kind {
     Grn,
 }
 
-/// What slices are divided by, from the sum of their squares.
+/// The divisor of a slice, from the sum of its squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
-    /// Nothing.
+    /// None.
     None,
     /// `sqrt(sum / count + eps)`.
     DeviationInside(f64),
@@ -41,7 +40,7 @@ enum Axes {
     Input,
     /// Those listed.
     Listed(Vec<i64>),
-    /// All from one on.
+    /// All from this axis on.
     From(usize),
 }
 
@@ -69,7 +68,7 @@ impl Parse for Normalize {
                 attrs.choice("eps_mode", &modes)?
             }
             Kind::Mvn1 => {
-                // OpenVINO writes both attributes; the list is empty where it does not count.
+                // OpenVINO writes both attributes; the list is empty if it does not count.
                 let listed = attrs.list_opt("reduction_axes")?.unwrap_or_default();
                 let across = attrs.bool_or("across_channels", true);
                 axes = if listed.is_empty() {
@@ -93,7 +92,7 @@ impl Parse for Normalize {
     }
 }
 
-/// The measure, unless the variance stays.
+/// The measure, or none if the variance is not normalized.
 fn with_variance(attrs: &mut Attrs<'_>, measure: Measure) -> Measure {
     if attrs.bool_or("normalize_variance", true) { measure } else { Measure::None }
 }
@@ -104,12 +103,12 @@ impl Normalize {
         matches!(self.kind, Kind::Mvn1 | Kind::Mvn6)
     }
 
-    /// What slices are divided by.
+    /// The divisor of a slice.
     pub fn measure(&self) -> Measure {
         self.measure
     }
 
-    /// The axes of a slice where attributes name them; `None` where input 1 does.
+    /// The axes of a slice if attributes give them; `None` if input 1 does.
     ///
     /// # Errors
     /// When an axis is out of range.

@@ -1,4 +1,4 @@
-//! OneHot-1, OneHot-16: a new axis on which each index marks its place.
+//! OneHot-1, OneHot-16: a new axis on which each index marks one position.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/one-hot-16.html>
 
@@ -26,7 +26,7 @@ impl Parse for OneHot {
     type Kind = Kind;
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        // The specification's word, and the one that OpenVINO's writer uses.
+        // The word in the specification, and the one that OpenVINO's writer uses.
         let modes = [("ignore-negative", false), ("ignore_negative", false), ("normalize", true)];
         let normalize = match kind {
             Kind::V1 => false,
@@ -37,7 +37,7 @@ impl Parse for OneHot {
 }
 
 impl OneHot {
-    /// Where the new axis is in the output, for indices of a rank.
+    /// The new axis in the output, for indices of this rank.
     ///
     /// # Errors
     /// When it is out of range.
@@ -45,7 +45,7 @@ impl OneHot {
         axes::normalize(self.axis, rank + 1)
     }
 
-    /// The place that an index marks on an axis of `depth`.
+    /// The position that an index marks on an axis of `depth`.
     pub fn place(&self, index: i64, depth: usize) -> Option<usize> {
         let negative = index < 0 && self.normalize;
         let index = if negative {

@@ -1,29 +1,29 @@
-//! Pad-1, Pad-12: more elements at the ends of axes, or fewer.
+//! Pad-1, Pad-12: adds elements at the ends of axes, or crops them.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/pad-12.html>
 //!
-//! Negative pads, which are new in version 12, crop in version 1, too, as they do in OpenVINO.
+//! Negative pads are new in version 12, but also crop in version 1, as in OpenVINO.
 
 use crate::lattice::shape::Dims;
 use crate::lattice::value::{Elements, Interval};
 use crate::rule::prelude::*;
 
-/// Where new elements come from.
+/// The source of new elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The pad value.
     Constant,
     /// The element at the end of the axis.
     Edge,
-    /// The axis in a mirror at its last element.
+    /// Mirrored without repeating the last element.
     Reflect,
-    /// The axis in a mirror behind its last element.
+    /// Mirrored with the last element repeated.
     Symmetric,
 }
 
 impl Mode {
-    /// Which element of an axis of `size` stands at `position`, which is counted from the first
-    /// element and may lie beyond either end; `None` is the pad value.
+    /// The element of an axis of `size` at `position`, which may be before or after the axis.
+    /// `None` is the pad value.
     pub fn source(self, position: i64, size: i64) -> Option<usize> {
         let last = size.saturating_sub(1);
         let mirrored = |shift: i64| match position {
@@ -62,7 +62,7 @@ impl Parse for Pad {
 }
 
 impl Pad {
-    /// Where new elements come from.
+    /// The source of new elements.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -143,7 +143,7 @@ impl Pad {
         Ok(out)
     }
 
-    /// Checks that there are enough elements to fill the pads of an axis with.
+    /// Checks that an axis has enough elements to fill its pads.
     fn check(&self, input: usize, axis: usize, dim: Dim, pad: Interval) -> Result<(), RuleError> {
         let most: i128 = match self.mode {
             Mode::Reflect => i128::from(dim.max()) - 1,
@@ -158,7 +158,7 @@ impl Pad {
     }
 }
 
-/// The dim with the pads at its ends.
+/// The dim with pads at both ends.
 fn grown(dim: Dim, begin: Interval, end: Interval) -> Dim {
     let sum = |a: i128, b: i128| i64::try_from(a.saturating_add(b)).ok();
     if begin.is_exact() && end.is_exact() {

@@ -1,4 +1,4 @@
-//! Parameter-1: an input of the graph, with the type and shape the model declares.
+//! Parameter-1: an input of the graph, with its declared type and shape.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/parameter-1.html>
 
@@ -14,7 +14,7 @@ pub struct Parameter {
 impl Parse for Parameter {
     type Kind = ();
 
-    /// A missing shape is a scalar and a missing type is dynamic, as OpenVINO reads them.
+    /// A missing shape is a scalar and a missing type is dynamic, as in OpenVINO.
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         Ok(Parameter {
             element_type: attrs.element_type_or("element_type", ElementType::Dynamic)?,

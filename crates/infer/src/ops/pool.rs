@@ -1,5 +1,5 @@
-//! MaxPool-1, MaxPool-8, MaxPool-14, AvgPool-1, AvgPool-14 and AvgPool-16: the largest element or
-//! the mean of windows that slide over one to three spatial axes.
+//! MaxPool-1, MaxPool-8, MaxPool-14, AvgPool-1, AvgPool-14 and AvgPool-16: maximum or mean over
+//! sliding windows along one to three spatial axes.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/max-pool-14.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/pooling/avg-pool-16.html>
@@ -40,7 +40,7 @@ pub struct Pool {
     kernel: Vec<i64>,
     rounding: Rounding,
     exclude_pad: bool,
-    /// Type of the indices, and the axis that they count from.
+    /// Type of the indices, and the axis from which they count.
     indices: Option<(ElementType, i64)>,
 }
 
@@ -78,12 +78,12 @@ pub(crate) fn index_type(attrs: &mut Attrs<'_>) -> Result<ElementType, AttrError
 }
 
 impl Pool {
-    /// Whether it takes the largest element, not the mean.
+    /// Whether it takes the maximum rather than the mean.
     pub fn is_max(&self) -> bool {
         self.kind.is_max()
     }
 
-    /// The windows, one for each spatial axis.
+    /// The windows, one per spatial axis.
     pub fn windows(&self) -> &Windows {
         &self.windows
     }
@@ -93,19 +93,19 @@ impl Pool {
         &self.kernel
     }
 
-    /// What a mean is divided by for padding of known sizes; `None` for the number of elements
-    /// that a window sees. Without any padding that is the number, too, even where rounding up
-    /// has added a window that leaves the input.
+    /// The divisor of a mean, for this padding; `None` for the number of input elements in the
+    /// window. With no padding at all it is always that number, even for a window past the end that
+    /// rounding up added.
     pub fn divisor(&self, pads: &[(i64, i64)]) -> Option<i64> {
         let padded = pads.iter().any(|pads| *pads != (0, 0));
         let taps = || self.kernel.iter().fold(1i64, |n, k| n.saturating_mul(*k));
         (padded && !self.exclude_pad).then(taps)
     }
 
-    /// From which axis on the elements are counted that indices stand for.
+    /// The axis from which indices count.
     ///
     /// # Errors
-    /// When the rank has no such axis.
+    /// When it is out of range for this rank.
     pub fn first_axis(&self, rank: usize) -> Result<usize, RuleError> {
         self.indices.map_or(Ok(0), |(_, axis)| axes::normalize(axis, rank))
     }

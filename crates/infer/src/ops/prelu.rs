@@ -1,4 +1,4 @@
-//! PReLU-1: elements below 0 are multiplied by a slope.
+//! PReLU-1: multiplies elements below 0 by a slope.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/activation/prelu-1.html>
 
@@ -13,8 +13,8 @@ pub struct PRelu;
 no_attributes!(PRelu);
 
 impl PRelu {
-    /// The sizes of the slope as NumPy's rule needs them: a list of as many slopes as there are
-    /// channels lies along axis 1.
+    /// The sizes of the slope for NumPy broadcasting: a list with a slope per channel belongs to
+    /// axis 1.
     pub fn aligned(data: &[usize], slope: &[usize]) -> SmallVec<[usize; 6]> {
         let mut sizes = SmallVec::from(slope);
         if let ([count], Some(channels)) = (slope, data.get(1))

@@ -2,9 +2,9 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/prior-box-8.html>
 //!
-//! The number of boxes of a cell is what OpenVINO counts, which is not always the number of boxes
+//! The number of boxes per cell is the one that OpenVINO computes, which can differ from the number
 //! that the attributes describe (`scale_all_sizes` without `max_size`, `fixed_ratio` with
-//! `density`). Boxes follow each other without a gap and the output ends where it is full.
+//! `density`). Boxes are contiguous, and the output ends when it is full.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::{infer_prior_boxes, variances};
@@ -12,9 +12,9 @@ use crate::rules::detection::{infer_prior_boxes, variances};
 /// The versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The box of the largest size comes before those of other aspect ratios.
+    /// The box of the maximum size comes before those of other aspect ratios.
     V1,
-    /// `min_max_aspect_ratios_order` decides the order.
+    /// `min_max_aspect_ratios_order` determines the order.
     V8,
 }
 
@@ -70,7 +70,7 @@ fn positive(attrs: &mut Attrs<'_>, name: &str) -> Result<Vec<f32>, AttrError> {
     }
 }
 
-/// The whole part of each density; a fixed size without one has 1.
+/// The integer part of each density; 1 for a fixed size without one.
 fn densities(attrs: &mut Attrs<'_>, sizes: usize) -> Result<Vec<i64>, AttrError> {
     let values: Vec<f64> = attrs.list_opt("density")?.unwrap_or_default();
     let whole = |v: &f64| {
@@ -86,7 +86,7 @@ fn densities(attrs: &mut Attrs<'_>, sizes: usize) -> Result<Vec<i64>, AttrError>
 }
 
 impl PriorBox {
-    /// The aspect ratios, 1 first; what is the same up to a millionth is there once.
+    /// The aspect ratios, 1 first. Ratios within a millionth of each other count once.
     pub fn ratios(&self) -> Vec<f32> {
         let mut ratios: Vec<f32> = vec![1.0];
         for ratio in &self.aspect_ratio {
@@ -101,7 +101,7 @@ impl PriorBox {
         ratios
     }
 
-    /// How many boxes a cell has, as OpenVINO counts them.
+    /// The number of boxes per cell, as OpenVINO computes it.
     fn per_cell(&self) -> Dim {
         let ratios = Dim::of(self.ratios().len());
         let (min, max) = (Dim::of(self.min_size.len()), Dim::of(self.max_size.len()));

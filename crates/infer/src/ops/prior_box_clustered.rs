@@ -12,7 +12,7 @@ pub struct PriorBoxClustered {
     /// Width and height of each box.
     pub sizes: Vec<(f32, f32)>,
     pub clip: bool,
-    /// Horizontal and vertical distance of the centres, 0 if it follows from the image.
+    /// Horizontal and vertical distance of the centres; 0 if it follows from the image.
     pub step: (f32, f32),
     pub offset: f32,
     pub variance: Vec<f32>,

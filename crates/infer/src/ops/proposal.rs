@@ -1,10 +1,10 @@
-//! Proposal-1, -4: boxes that a network proposes around anchors, the best of each image; from
-//! version 4 on with their scores.
+//! Proposal-1, -4: the best boxes per image that a network proposes around anchors; from version 4
+//! on with their scores.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/proposal-4.html>
 //!
-//! With `framework="tensorflow"` x and y are exchanged, as the specification leaves to the
-//! framework: the first coordinate of a box runs along the height of the image.
+//! With `framework="tensorflow"` x and y are swapped, which the specification leaves to the
+//! framework: the first coordinate of a box is along the height of the image.
 
 use crate::rule::prelude::*;
 use crate::rules::detection::{divided, rows};

@@ -1,5 +1,5 @@
-//! PSROIPooling-1 and DeformablePSROIPooling-1: boxes of feature maps, pooled from channels that
-//! stand for the bins.
+//! PSROIPooling-1 and DeformablePSROIPooling-1: pools boxes of feature maps, with a channel per
+//! bin.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/psroi-pooling-1.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/deformable-psroi-pooling-1.html>
@@ -16,14 +16,14 @@ pub enum Kind {
     Deformable,
 }
 
-/// How a bin is pooled.
+/// The pooling of a bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
     /// The mean of its elements.
     Average,
-    /// The mean of samples of parts of the box.
+    /// The mean of samples in parts of the box.
     Bilinear,
-    /// The mean of its samples, with what offsets are multiplied by.
+    /// The mean of its samples; the number is the factor of the offsets.
     Deformable(f64),
 }
 
@@ -35,7 +35,7 @@ pub struct PsroiPooling {
     scale: f64,
     mode: Mode,
     samples: (usize, usize),
-    /// Parts of a box along each axis that have offsets.
+    /// Parts per axis of a box that have offsets.
     parts: usize,
 }
 
@@ -73,17 +73,17 @@ impl PsroiPooling {
         self.outputs
     }
 
-    /// Bins along each axis.
+    /// Bins per axis.
     pub fn group(&self) -> usize {
         self.group
     }
 
-    /// From coordinates of boxes to those of the maps.
+    /// The scale from box coordinates to the feature maps.
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// How a bin is pooled.
+    /// The pooling of a bin.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -93,12 +93,12 @@ impl PsroiPooling {
         self.samples
     }
 
-    /// Parts of a box along each axis that have offsets.
+    /// Parts per axis of a box that have offsets.
     pub fn parts(&self) -> usize {
         self.parts
     }
 
-    /// Checks the offsets: for each box two channels for each class.
+    /// Checks the offsets: for each box two channels per class.
     fn offsets(&self, cx: &InferCx<'_>, count: Dim) -> Result<(), RuleError> {
         cx.expect_real(2)?;
         cx.mixed(0..3)?;

@@ -9,19 +9,19 @@ use crate::rules::{sizes, strings};
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// CombineSegments: rows of several tensors behind one another.
+    /// CombineSegments: concatenates rows of several tensors.
     Combine,
     /// Truncate: rows that are too long are cut.
     Truncate,
-    /// RaggedToDense: rows filled to one length.
+    /// RaggedToDense: pads rows to one length.
     ToDense,
-    /// RaggedToSparse: row and position of each element.
+    /// RaggedToSparse: row and column of each element.
     ToSparse,
     /// RaggedToRagged: rows from the row numbers of elements.
     ToRagged,
     /// RaggedTensorPack: the elements by themselves.
     Pack,
-    /// FuzeRagged: each row of strings as one string.
+    /// FuzeRagged: concatenates the strings of each row.
     Fuze,
 }
 
@@ -54,12 +54,12 @@ impl Ragged {
         self.kind
     }
 
-    /// Whether rows are filled behind their elements, unless an input says where.
+    /// Whether rows are padded at their end, unless an input says so.
     pub fn pad_right(&self) -> bool {
         self.pad_right
     }
 
-    /// Whether rows are taken to have their length already.
+    /// Whether rows are assumed to have the target length already.
     pub fn pad_whole(&self) -> bool {
         self.pad_whole
     }
@@ -115,7 +115,7 @@ impl Op for Ragged {
     }
 }
 
-/// Segments of three inputs each, and a number for each segment.
+/// Segments with three inputs each, and an input with a number per segment.
 fn combine(cx: &mut InferCx<'_>) -> Result<(), RuleError> {
     let count = cx.input_count();
     if count < 4 || count % 3 != 1 {
@@ -127,7 +127,7 @@ fn combine(cx: &mut InferCx<'_>) -> Result<(), RuleError> {
     for begins in (0..segments).map(|segment| 3 * segment) {
         strings::expect_rows(cx, begins)?;
         let own = cx.shape(begins);
-        // A segment of one row is in each.
+        // A segment with a single row is added to each row.
         if own.rank().is_some_and(|rank| rank > 0) {
             let known = rows.unwrap_or_else(|| own.clone());
             let message = || format!("has rows {own}, an earlier segment has {known}");
@@ -152,7 +152,7 @@ fn combine(cx: &mut InferCx<'_>) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// One or two ragged tensors of three inputs each, a length, a side and a mode.
+/// One or two ragged tensors with three inputs each, a length, a side and a mode.
 fn truncate(cx: &mut InferCx<'_>) -> Result<(), RuleError> {
     let count = cx.input_count();
     if count != 6 && count != 9 {
@@ -205,7 +205,7 @@ mod tests {
         let both = [&OUT[..], &OUT].concat();
         Case::of_shapes("CombineSegments", &[&one[..], &ROWS, &[(I32, "2")]].concat())
             .expect(&both);
-        // As tokenizers of pairs have the last segment: its begin is a scalar, its end a list.
+        // The last segment in tokenizers of text pairs: its begin is a scalar, its end a list.
         let mixed = [(I32, ""), (I32, "1"), (I32, "1")];
         Case::of_shapes("CombineSegments", &[&ROWS[..], &mixed, &[(I32, "2")]].concat())
             .expect(&both);

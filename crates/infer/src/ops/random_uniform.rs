@@ -5,12 +5,12 @@
 use crate::rule::prelude::*;
 use crate::rules::sizes;
 
-/// The seeds; both 0 ask for different numbers each time.
+/// The seeds; if both are 0, each run gives other numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeds {
-    /// Of all operations that have it.
+    /// The global seed.
     pub global: u64,
-    /// Of the operation.
+    /// The seed of the operation.
     pub op: u64,
 }
 
@@ -97,7 +97,7 @@ fn expect_one(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     cx.expect_one(input, "element")
 }
 
-/// Multinomial-13: classes drawn by their probabilities.
+/// Multinomial-13: samples classes by their probabilities.
 ///
 /// <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/generation/multinomial-13.html>
 #[derive(Debug)]
@@ -122,12 +122,12 @@ impl Parse for Multinomial {
 }
 
 impl Multinomial {
-    /// Whether a class can be drawn more than once.
+    /// Whether a class can be sampled more than once.
     pub fn with_replacement(&self) -> bool {
         self.with_replacement
     }
 
-    /// Whether logarithms of probabilities are given.
+    /// Whether the input holds logarithms of probabilities.
     pub fn log_probs(&self) -> bool {
         self.log_probs
     }

@@ -1,9 +1,9 @@
-//! Range-1 (type `Range` of opset1), Range-4: numbers at equal distances.
+//! Range-1 (type `Range` of opset1), Range-4: evenly spaced numbers.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/generation/range-4.html>
 //!
-//! Start, stop and step are truncated for whole numbers. Where nothing is left of the step, which
-//! the specification leaves undefined, real numbers are rounded, as OpenVINO's CPU plugin does.
+//! For an integer output, start, stop and step are truncated. If the step becomes 0, which the
+//! specification leaves undefined, real numbers are rounded instead, as in OpenVINO's CPU plugin.
 
 use crate::lattice::value::{Elements, Interval, f64_to_int};
 use crate::rule::prelude::*;
@@ -21,7 +21,7 @@ pub enum Kind {
 /// Range of all versions.
 #[derive(Debug)]
 pub struct Range {
-    /// `None` is the type of the inputs.
+    /// `None` for the type of the inputs.
     output_type: Option<ElementType>,
 }
 
@@ -38,7 +38,7 @@ impl Parse for Range {
 }
 
 impl Range {
-    /// A Range of this type.
+    /// A Range with this output type.
     pub fn of(element_type: ElementType) -> Range {
         Range { output_type: Some(element_type) }
     }
@@ -79,7 +79,7 @@ impl Op for Range {
     }
 }
 
-/// How many numbers there are, as far as start, stop and step are known.
+/// The number of elements, as far as start, stop and step are known.
 fn size(cx: &mut InferCx<'_>, element_type: ElementType) -> Result<Dim, RuleError> {
     let known: Vec<&PartialValue> = (0..3).filter_map(|i| cx.value(i)).collect();
     cx.because("start, stop or step is known only when running");
@@ -89,7 +89,7 @@ fn size(cx: &mut InferCx<'_>, element_type: ElementType) -> Result<Dim, RuleErro
         return count_of_ints(*start, *stop, *step);
     }
     let number = |v: &&PartialValue| v.f64s().and_then(|v| v.first().copied());
-    // A NaN is known, but equal to nothing.
+    // NaN is a known value, but equal to nothing.
     let nan = |v: &&PartialValue| match &v.elements {
         Elements::Real(v) => v.iter().any(|v| v.0.is_nan()),
         Elements::Int(_) => false,
@@ -111,7 +111,7 @@ fn count_of_ints(start: Interval, stop: Interval, step: Interval) -> Result<Dim,
         require!(2; empty, "is 0, which never leads from start to stop");
         return Ok(Dim::fixed(0));
     }
-    // The way that is to go, at least and at most.
+    // The least and the greatest distance from start to stop.
     let (least, most) = if step > 0 {
         (stop.lo.saturating_sub(start.hi), stop.hi.saturating_sub(start.lo))
     } else {
@@ -127,7 +127,7 @@ fn count_of_ints(start: Interval, stop: Interval, step: Interval) -> Result<Dim,
     Ok(Dim::range(count(least), most).with_why(why))
 }
 
-/// Whether a step is nothing as a whole number.
+/// Whether a step is truncated to 0.
 pub fn vanishes(step: f64) -> bool {
     step.trunc() == 0.0
 }

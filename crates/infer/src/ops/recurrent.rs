@@ -1,10 +1,10 @@
-//! Recurrent cells and sequences of them: RNNCell-3, RNNSequence-5, GRUCell-3, GRUSequence-5,
-//! LSTMCell-1, LSTMCell-4, LSTMSequence-5, and the internal AUGRUCell and AUGRUSequence.
+//! Recurrent cells and sequences: RNNCell-3, RNNSequence-5, GRUCell-3, GRUSequence-5, LSTMCell-1,
+//! LSTMCell-4, LSTMSequence-5, and the internal AUGRUCell and AUGRUSequence.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/lstm-sequence-5.html>
 //!
-//! LSTMCell-1 is LSTMCell-4: the peepholes, `input_forget` and `weights_format` that OpenVINO
-//! writes for it are not in the specification, and its CPU plugin does not look at them either.
+//! LSTMCell-1 equals LSTMCell-4. OpenVINO writes peepholes, `input_forget` and `weights_format` for
+//! it, which are not in the specification; its CPU plugin ignores them too.
 
 use crate::rule::prelude::*;
 
@@ -16,7 +16,7 @@ pub enum Kind {
     RnnSequence,
     GruCell,
     GruSequence,
-    /// LSTMCell-1, with an input for peepholes that nothing reads.
+    /// LSTMCell-1, with an input of peepholes that is ignored.
     LstmCell1,
     LstmCell,
     LstmSequence,
@@ -24,20 +24,20 @@ pub enum Kind {
     AugruSequence,
 }
 
-/// What a cell computes.
+/// The kind of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// One gate.
     Rnn,
     /// Update, reset and hidden gate.
     Gru,
-    /// The same, with the reset after the product.
+    /// The same, with the reset gate after the matrix product (`linear_before_reset`).
     LinearGru,
     /// Forget, input, cell and output gate.
     Lstm,
 }
 
-/// A function between the gates.
+/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the words of the specification
 pub enum Activation {
@@ -46,30 +46,30 @@ pub enum Activation {
     Tanh,
 }
 
-/// The inputs that the operations of this file have.
+/// The inputs of the operations in this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     /// The data.
     X,
-    /// The hidden state before the first step.
+    /// The initial hidden state.
     Hidden,
-    /// The cell state before the first step.
+    /// The initial cell state.
     Cell,
-    /// How many steps each sequence has.
+    /// The number of steps of each sequence.
     Lengths,
-    /// Weights of the data.
+    /// Weights of the input.
     W,
-    /// Weights of the hidden state.
+    /// Recurrent weights.
     R,
     /// Biases.
     B,
     /// Attention scores.
     Attention,
-    /// Weights that nothing reads.
+    /// Weights that are ignored.
     Peepholes,
 }
 
-/// In which order the steps are taken, one entry for each direction: whether it is backwards.
+/// The directions of an operation, and whether each runs backwards.
 const DIRECTIONS: &[(&str, &[bool])] =
     &[("forward", &[false]), ("reverse", &[true]), ("bidirectional", &[false, true])];
 
@@ -88,7 +88,7 @@ impl Kind {
         matches!(self, Kind::AugruCell | Kind::AugruSequence)
     }
 
-    /// The cell without its modification, and the functions that are the default.
+    /// The cell, without its variation, and its default activations.
     fn cell(self) -> (Cell, &'static [Activation]) {
         use Activation::{Sigmoid, Tanh};
         match self {
@@ -148,13 +148,13 @@ impl Cell {
         }
     }
 
-    /// Number of biases for each element of the hidden state.
+    /// Number of biases per element of the hidden state.
     pub fn biases(self) -> usize {
         self.gates() + usize::from(self == Cell::LinearGru)
     }
 }
 
-/// What an axis of an input is.
+/// The meaning of an axis of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Batch,
@@ -169,7 +169,7 @@ enum Axis {
 }
 
 impl Port {
-    /// The axes of this input of a sequence. A cell has neither steps nor directions.
+    /// The axes of this input in a sequence. A cell has neither steps nor directions.
     fn axes(self) -> &'static [Axis] {
         use Axis::*;
         match self {
@@ -201,7 +201,7 @@ impl Parse for Recurrent {
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let (mut cell, functions) = kind.cell();
-        // The functions have no parameters: they are checked and left.
+        // The activations take no parameters, so these are only checked.
         for name in ["activations_alpha", "activations_beta"] {
             attrs.list_opt::<f64>(name)?;
         }
@@ -236,7 +236,7 @@ impl Parse for Recurrent {
     }
 }
 
-/// The functions that an attribute names, as many as there are defaults.
+/// The activations in an attribute, as many as there are defaults.
 fn activations(
     attrs: &mut Attrs<'_>,
     defaults: &[Activation],
@@ -263,22 +263,22 @@ impl Recurrent {
         self.cell
     }
 
-    /// Whether there are many steps; a cell takes one.
+    /// Whether it is a sequence; a cell computes one step.
     pub fn is_sequence(&self) -> bool {
         self.kind.is_sequence()
     }
 
-    /// The functions, in the order of the specification: f, g, h.
+    /// The activations, in the order of the specification: f, g, h.
     pub fn activations(&self) -> &[Activation] {
         &self.activations
     }
 
-    /// How far from 0 the arguments of the functions may be, if that is limited.
+    /// The clipping bound of the arguments of the activations, if there is one.
     pub fn clip(&self) -> Option<f64> {
         (self.clip > 0.0).then_some(self.clip)
     }
 
-    /// Whether each direction is backwards.
+    /// Whether each direction runs backwards.
     pub fn directions(&self) -> &'static [bool] {
         self.directions
     }
@@ -288,7 +288,7 @@ impl Recurrent {
         self.hidden_size
     }
 
-    /// The position of an input, if the operation has it.
+    /// The index of an input, if the operation has it.
     pub fn port(&self, port: Port) -> Option<usize> {
         self.kind.inputs().0.iter().position(|p| *p == port)
     }
@@ -299,7 +299,7 @@ impl Recurrent {
         port.axes().iter().copied().filter(here)
     }
 
-    /// Batch, steps and width as all inputs agree on them.
+    /// Batch, steps and width, on which all inputs agree.
     fn sizes(&self, cx: &InferCx<'_>) -> Result<[Dim; 3], RuleError> {
         let mut open = [Dim::any(); 3];
         for (input, port) in self.kind.inputs().0.iter().enumerate().take(cx.input_count()) {

@@ -9,7 +9,7 @@ use crate::rule::prelude::*;
 use crate::rules::axes;
 use crate::rules::interval::{Arithmetic, ints};
 
-/// Which reduction.
+/// The reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the operations
 pub enum Kind {
@@ -40,12 +40,12 @@ impl Parse for Reduce {
 }
 
 impl Reduce {
-    /// Which reduction.
+    /// The reduction.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether reduced axes stay, with size 1.
+    /// Whether reduced axes are kept with size 1.
     pub fn keep_dims(&self) -> bool {
         self.keep_dims
     }
@@ -69,7 +69,7 @@ impl Op for Reduce {
         Ok(())
     }
 
-    /// Reductions of a whole list, as element counts are computed.
+    /// Reductions of a whole list, which graphs use to count elements.
     fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
         let (data, sizes) = (cx.value(0)?, cx.sizes());
         if sizes.iter().any(|s| *s != 1) || data.is_empty() {
@@ -95,12 +95,12 @@ impl Reduce {
         };
         let Some(values) = cx.ints(1) else {
             cx.because("the axes are known only when running");
-            // Which axes go is not known; what stays can be 1 or as it was.
+            // The reduced axes are unknown: each size is kept or becomes 1.
             let one = cx.shape(1).volume() == Dim::fixed(1) && !dims.is_empty();
             return Ok(if self.keep_dims {
                 dims.iter().map(|d| d.join(Dim::fixed(1)).unlabelled()).collect()
             } else if one {
-                // One axis goes: a size is that of its own axis or of the next.
+                // One axis is removed: each size is that of its own axis or of the next.
                 dims.iter().zip(dims.iter().skip(1)).map(|(a, b)| a.join(*b)).collect()
             } else {
                 PartialShape::unranked()

@@ -1,4 +1,4 @@
-//! RegionYolo-1: squashes the predictions of a YOLO head.
+//! RegionYolo-1: activates the predictions of a YOLO head.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/region-yolo-1.html>
 
@@ -11,7 +11,7 @@ pub struct RegionYolo {
     coords: usize,
     classes: usize,
     regions: usize,
-    /// First and last axis that become one.
+    /// First and last axis that are merged.
     axes: (i64, i64),
     softmax: bool,
 }
@@ -47,7 +47,7 @@ impl RegionYolo {
         self.regions
     }
 
-    /// Whether the classes exclude each other.
+    /// Whether classes use a softmax rather than separate sigmoids.
     pub fn softmax(&self) -> bool {
         self.softmax
     }

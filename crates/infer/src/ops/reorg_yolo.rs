@@ -1,10 +1,10 @@
-//! ReorgYolo-1: moves blocks of neighbours to channels as the YOLO v2 network does.
+//! ReorgYolo-1: moves blocks of neighbours to channels, as in YOLO v2.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/reorg-yolo-1.html>
 //!
-//! The specification gives the shapes only. The data goes the way it does in Darknet, whose
-//! layer reads its input as if it were the output of the way back: as planes of `C / stride²`
-//! channels, `stride` times as high and wide.
+//! The specification gives only the shapes. The order is that of Darknet, whose layer reads its
+//! input as if it were the output of the inverse operation: planes with `C / stride²` channels,
+//! `stride` times as high and wide.
 
 use crate::rule::prelude::*;
 

@@ -1,9 +1,9 @@
-//! Reshape-1: the same elements under another shape.
+//! Reshape-1: the same elements in another shape.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/shape/reshape-1.html>
 //!
-//! Where it says more than the specification, see `docs/dialects/reshape-and-roll.md`: the volume
-//! is always checked; 0 of 0 elements leaves 1.
+//! For rules beyond the specification, see `docs/dialects/reshape-and-roll.md`: the number of
+//! elements is always checked, and 0 elements over 0 elements give 1.
 
 use crate::lattice::shape::Dims;
 use crate::lattice::value::Interval;
@@ -25,7 +25,7 @@ impl Parse for Reshape {
 }
 
 impl Reshape {
-    /// To the sizes that the second input holds, 0 among them.
+    /// A reshape to the sizes in the second input; a 0 is a size.
     pub fn to_sizes() -> Reshape {
         Reshape { special_zero: false }
     }
@@ -108,7 +108,7 @@ impl Reshape {
     }
 
     fn code(&self, i: usize, v: Interval) -> Result<Code, RuleError> {
-        // 2^64-1 in a u64 pattern is -1; i64::MAX is how an unbounded dim is written.
+        // 2^64-1 in a u64 pattern is -1; i64::MAX means an unbounded dim.
         let top = (1i128 << 64) - 1;
         let v = if v.value() == Some(top) { Interval::exact(-1) } else { v };
         Ok(match (v.lo, v.hi) {
@@ -132,7 +132,7 @@ fn reshape_ranked(cx: &mut InferCx<'_>, targets: &[Target]) -> Result<PartialSha
     }
 }
 
-/// What a pattern alone says, when the rank of the data is unknown.
+/// The shape that a pattern gives if the rank of the data is unknown.
 fn unranked(cx: &mut InferCx<'_>, codes: &[Code]) -> Result<PartialShape, RuleError> {
     cx.because("the rank of the data is unknown");
     let count = |f: fn(&Code) -> bool| codes.iter().filter(|c| f(c)).count();
@@ -149,7 +149,7 @@ fn unranked(cx: &mut InferCx<'_>, codes: &[Code]) -> Result<PartialShape, RuleEr
         .map(|code| match code {
             Code::Size(dim) => *dim,
             Code::Zero => Dim::any(),
-            // OpenVINO's lower bound: a dim that is inferred from unknown data is at least 1.
+            // OpenVINO's lower bound: a dim inferred from unknown data is at least 1.
             Code::Infer if !copies => Dim::range(1, Dim::INF),
             Code::Infer => Dim::any(),
         })

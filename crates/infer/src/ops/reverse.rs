@@ -1,16 +1,16 @@
-//! Reverse-1: some axes back to front.
+//! Reverse-1: reverses axes.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/reverse-1.html>
 
 use crate::rule::prelude::*;
 use crate::rules::axes;
 
-/// How the second input names axes.
+/// The form of the second input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// By their numbers.
+    /// Axis indices.
     Index,
-    /// By a truth value for each axis.
+    /// A boolean per axis.
     Mask,
 }
 
@@ -30,7 +30,7 @@ impl Parse for Reverse {
 }
 
 impl Reverse {
-    /// For each axis of data of a rank whether it is reversed, by the values of the second input.
+    /// Whether each axis is reversed, for data of this rank and these values of the second input.
     ///
     /// # Errors
     /// When an axis is out of range.

@@ -1,4 +1,4 @@
-//! ReverseSequence-1: the beginning of each sequence of a batch back to front.
+//! ReverseSequence-1: reverses the beginning of each sequence of a batch.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/reverse-sequence-1.html>
 
@@ -22,10 +22,10 @@ impl Parse for ReverseSequence {
 }
 
 impl ReverseSequence {
-    /// The axis of the sequences and the axis along which they are reversed.
+    /// The axis of the sequences, and the axis along which they are reversed.
     ///
     /// # Errors
-    /// When data of the rank do not have them, or they are the same.
+    /// When one is out of range for this rank, or both are equal.
     pub fn axes(&self, rank: usize) -> Result<(usize, usize), RuleError> {
         let batch = axes::normalize(self.batch_axis, rank)?;
         let sequence = axes::normalize(self.seq_axis, rank)?;

@@ -1,10 +1,10 @@
-//! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15: boxes of feature maps, pooled from samples
-//! between the elements.
+//! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15: pools boxes of feature maps from interpolated
+//! samples.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-9.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-align-rotated-15.html>
 //!
-//! As in OpenVINO, the largest of the samples is 0 where all are negative.
+//! As in OpenVINO, the maximum is 0 if all samples are negative.
 
 use crate::rule::prelude::*;
 use crate::rules::boxes;
@@ -20,16 +20,16 @@ pub enum Kind {
     Rotated,
 }
 
-/// How boxes are aligned.
+/// The alignment of boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// Scaled; boxes are at least 1 wide and high.
     Asymmetric,
-    /// Scaled, and moved by half an element.
+    /// Scaled and shifted by half an element.
     HalfPixelForNn,
-    /// Moved by half a pixel, scaled and moved back by half an element.
+    /// Shifted by half a pixel, scaled, and shifted back by half an element.
     HalfPixel,
-    /// As `HalfPixelForNn`, and turned.
+    /// As `HalfPixelForNn`, and rotated.
     Rotated {
         /// Whether angles are clockwise.
         clockwise: bool,
@@ -79,22 +79,22 @@ impl RoiAlign {
         self.bins
     }
 
-    /// Samples of a bin along each axis; 0 for as many as the bin has elements.
+    /// Samples per axis of a bin; 0 for as many as the bin has elements.
     pub fn samples(&self) -> usize {
         self.samples
     }
 
-    /// From coordinates of boxes to those of the maps.
+    /// The scale from box coordinates to the feature maps.
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// Whether the largest sample is taken, not the mean.
+    /// Whether it takes the maximum rather than the mean.
     pub fn is_max(&self) -> bool {
         self.max
     }
 
-    /// How boxes are aligned.
+    /// The alignment of boxes.
     pub fn alignment(&self) -> Alignment {
         self.alignment
     }

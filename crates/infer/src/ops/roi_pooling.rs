@@ -1,8 +1,8 @@
-//! ROIPooling-1: boxes of feature maps, pooled into as many bins each.
+//! ROIPooling-1: pools boxes of feature maps into a fixed number of bins.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/roi-pooling-1.html>
 //!
-//! The operation came with opset 2; files that name opset 1 mean the same.
+//! The operation is new in opset 2; files that say opset 1 mean the same.
 
 use crate::rule::prelude::*;
 use crate::rules::boxes;
@@ -21,7 +21,7 @@ impl Parse for RoiPooling {
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let mut count = |name: &str| boxes::count(attrs, name, true, 0);
         let bins = (count("pooled_h")?, count("pooled_w")?);
-        // Other names for what pooled_h and pooled_w say, which are what counts.
+        // Other names for pooled_h and pooled_w; these two count.
         for name in ["output_size", "output_roi"] {
             let sizes = attrs.list_opt::<u32>(name)?.map_or(2, |sizes| sizes.len());
             if sizes != 2 {
@@ -40,7 +40,8 @@ impl RoiPooling {
         self.bins
     }
 
-    /// From coordinates of boxes to those of the maps, unless they are parts of the maps.
+    /// The scale from box coordinates to the feature maps; `None` if boxes are fractions of the
+    /// maps.
     pub fn scale(&self) -> Option<f64> {
         (!self.bilinear).then_some(self.scale)
     }

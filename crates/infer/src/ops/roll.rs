@@ -1,4 +1,4 @@
-//! Roll-7: shifts elements along axes; what leaves one end comes in at the other.
+//! Roll-7: shifts elements along axes; elements that leave one end enter at the other.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/roll-7.html>
 
@@ -29,7 +29,7 @@ impl Op for Roll {
         }
         cx.expect_rank(2, 0..=1)?;
         if let (Some(rank), Some(values)) = (cx.rank(0), cx.ints(2)) {
-            // OpenVINO gives a scalar one axis, which is its own reverse.
+            // OpenVINO allows one axis for a scalar; rolling it changes nothing.
             axes::normalize_all(&values, rank.max(1), 2)?;
         }
         cx.set(0, cx.element_type(0), cx.shape(0).clone());

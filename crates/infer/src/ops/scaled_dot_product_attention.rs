@@ -2,8 +2,8 @@
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/scaled-dot-product-attention.html>
 //!
-//! A sixth input `sink`, which OpenVINO has and its page does not name yet, is a score for each
-//! head that takes a share of the softmax without a value.
+//! OpenVINO has a sixth input `sink`, which its page does not name yet: a logit per head that takes
+//! part in the softmax without a value.
 
 use crate::rule::prelude::*;
 use crate::rules::broadcast::{merge, numpy};
@@ -22,7 +22,7 @@ impl Parse for ScaledDotProductAttention {
     }
 }
 
-/// A shape as batch axes and the two that a matrix has; `None` where the rank is unknown.
+/// A shape as batch axes and two matrix axes; of unknown dims if the rank is unknown.
 fn matrix(shape: &PartialShape) -> (PartialShape, Dim, Dim) {
     match shape.dims() {
         Some([batch @ .., rows, columns]) => (PartialShape::Ranked(batch.into()), *rows, *columns),
@@ -31,12 +31,12 @@ fn matrix(shape: &PartialShape) -> (PartialShape, Dim, Dim) {
 }
 
 impl ScaledDotProductAttention {
-    /// Whether row `i` sees keys `0..=i` only. Then there is no mask.
+    /// Whether row `i` attends to keys `0..=i` only. Then there is no mask.
     pub fn causal(&self) -> bool {
         self.causal
     }
 
-    /// Whether the mask input is there and not the scalar that stands for none.
+    /// Whether there is a mask input, other than the scalar that stands for none.
     pub fn has_mask(&self, inputs: usize, rank: Option<usize>) -> bool {
         inputs > 3 && !self.causal && rank != Some(0)
     }
@@ -87,8 +87,8 @@ impl ScaledDotProductAttention {
     }
 }
 
-/// Batch axes of the result so far with those of another input, by NumPy's rule. An input of
-/// unknown rank may add axes and repeat others; nominally it has the batch of the query.
+/// The batch axes so far, broadcast with those of another input. An input of unknown rank may add
+/// axes and broadcast others; nominally it has the batch axes of the query.
 fn broadcast_batch(
     cx: &mut InferCx<'_>,
     input: usize,

@@ -1,4 +1,4 @@
-//! ScatterElementsUpdate-3, ScatterElementsUpdate-12: updates for single elements, each with an
+//! ScatterElementsUpdate-3, ScatterElementsUpdate-12: updates of single elements, each with an
 //! index along one axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/scatter-elements-update-12.html>
@@ -36,12 +36,12 @@ impl Parse for ScatterElementsUpdate {
 }
 
 impl ScatterElementsUpdate {
-    /// What happens to an element and its updates.
+    /// How an element is combined with its updates.
     pub fn reduction(&self) -> Reduction {
         self.reduction
     }
 
-    /// Whether an element takes part in its own reduction.
+    /// Whether the old element takes part in the reduction.
     pub fn use_init_val(&self) -> bool {
         self.use_init_val
     }

@@ -1,4 +1,4 @@
-//! ScatterNDUpdate-3, ScatterNDUpdate-15: updates for slices, by tuples of indices.
+//! ScatterNDUpdate-3, ScatterNDUpdate-15: updates of slices, by tuples of indices.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/scatter-nd-update-15.html>
 
@@ -33,7 +33,7 @@ impl Parse for ScatterNdUpdate {
 }
 
 impl ScatterNdUpdate {
-    /// What happens to an element and its updates.
+    /// How an element is combined with its updates.
     pub fn reduction(&self) -> Reduction {
         self.reduction
     }
@@ -60,7 +60,7 @@ impl Op for ScatterNdUpdate {
             if let Some(tuple) = tuple.size() {
                 let slice = d.iter().skip(tuple);
                 let expected: PartialShape = places.iter().chain(slice).copied().collect();
-                // One update may be a scalar or any other tensor of one element.
+                // A single update may be any tensor with one element.
                 let one = expected.rank() == Some(0) && updates.volume().contains(1);
                 let fits = one || updates.is_compatible(&expected);
                 require!(2; fits, "is {updates}, but must be {expected} for data {data}");

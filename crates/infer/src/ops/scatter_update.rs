@@ -1,4 +1,4 @@
-//! ScatterUpdate-3: updates for whole slices, by their index along one axis.
+//! ScatterUpdate-3: updates of whole slices, by their index along one axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/scatter-update-3.html>
 

@@ -1,4 +1,4 @@
-//! SearchSorted-15, Bucketize-3: where values belong in a sorted sequence.
+//! SearchSorted-15, Bucketize-3: insertion positions of values in a sorted sequence.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/search-sorted-15.html>
 
@@ -22,7 +22,7 @@ impl Parse for SearchSorted {
 }
 
 impl SearchSorted {
-    /// Whether a value belongs behind its equals.
+    /// Whether a value goes after equal ones.
     pub fn right(&self) -> bool {
         self.right
     }
@@ -67,7 +67,7 @@ impl Op for SearchSorted {
     }
 }
 
-/// Bucketize-3: the interval between sorted boundaries that each element lies in.
+/// Bucketize-3: for each element the interval between sorted boundaries that it is in.
 ///
 /// <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/condition/bucketize-3.html>
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! SegmentMax-16: the largest elements of segments, runs of slices along the first axis.
+//! SegmentMax-16: maxima of segments, which are runs of slices along the first axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/segment-max-16.html>
 //!
-//! Slices of segments beyond `num_segments` are left out, as OpenVINO does.
+//! Slices of segments from `num_segments` on are ignored, as in OpenVINO.
 
 use crate::rule::prelude::*;
 use crate::rules::sizes;

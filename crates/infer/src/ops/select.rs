@@ -1,4 +1,4 @@
-//! Select-1: elements of one tensor or the other, as a condition says.
+//! Select-1: elements of one tensor or the other, by a condition.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/condition/select-1.html>
 
@@ -22,7 +22,7 @@ impl Parse for Select {
 }
 
 impl Select {
-    /// How operands of different shapes meet.
+    /// The broadcasting of the operands.
     pub fn broadcast(&self) -> AutoBroadcast {
         self.broadcast
     }
@@ -39,7 +39,7 @@ impl Op for Select {
         let element_type = cx.same_type(1..3)?;
         let (cond, then, other) = (cx.shape(0), cx.shape(1), cx.shape(2));
         let shape = match self.broadcast {
-            // The result has the shape of `then`, into which the others fit.
+            // The result has the shape of `then`, to which the others are broadcast.
             AutoBroadcast::Pdpd(_) => {
                 let both = self.broadcast.apply(then, other, cx.symbols())?;
                 self.broadcast.apply(&both, cond, cx.symbols())?

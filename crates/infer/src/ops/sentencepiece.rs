@@ -1,5 +1,5 @@
 //! SentencepieceTokenizer, SentencepieceDetokenizer and SentencepieceStreamDetokenizer of OpenVINO
-//! Tokenizers: text to tokens and back by a model of SentencePiece.
+//! Tokenizers: text to tokens and back by a SentencePiece model.
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 
@@ -53,17 +53,17 @@ impl Sentencepiece {
         self.kind
     }
 
-    /// Whether the token that begins a text is put before it.
+    /// Whether a begin-of-text token is added.
     pub fn add_bos(&self) -> bool {
         self.add_bos
     }
 
-    /// Whether the token that ends a text is put behind it.
+    /// Whether an end-of-text token is added.
     pub fn add_eos(&self) -> bool {
         self.add_eos
     }
 
-    /// Whether tokens are turned round.
+    /// Whether the order of tokens is reversed.
     pub fn reverse(&self) -> bool {
         self.reverse
     }

@@ -24,7 +24,7 @@ impl Parse for ShapeOf {
     type Kind = Kind;
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        // OpenVINO writes output_type for version 1, too, where it means nothing.
+        // OpenVINO also writes output_type for version 1, where it has no meaning.
         let output_type = attrs.index_type_or("output_type", ElementType::I64)?;
         let output_type = if kind == Kind::V1 { ElementType::I64 } else { output_type };
         Ok(ShapeOf { output_type })

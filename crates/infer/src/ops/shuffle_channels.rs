@@ -1,4 +1,4 @@
-//! ShuffleChannels-1: deals the groups of an axis out, one element of each after the other.
+//! ShuffleChannels-1: interleaves the groups of an axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/shuffle-channels-1.html>
 

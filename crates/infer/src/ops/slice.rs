@@ -15,13 +15,13 @@ pub struct Slice;
 
 no_attributes!(Slice);
 
-/// What a slice does to each axis it names, with its step.
+/// The axes of a slice, each with its range.
 pub type Named = SmallVec<[(usize, Range); 4]>;
 
-/// The ranges that exact starts, stops, steps and axes mean for a tensor of a rank.
+/// The ranges of exact starts, stops, steps and axes, for a tensor of this rank.
 ///
 /// # Errors
-/// When the lists differ in length, an axis is out of range or named twice, or a step is 0.
+/// When the lists differ in length, an axis is out of range or occurs twice, or a step is 0.
 pub fn ranges(
     starts: &[i64],
     stops: &[i64],
@@ -81,7 +81,7 @@ impl Op for Slice {
     }
 }
 
-/// The shape of a slice of data of some dims; starts, stops, steps and axes are the inputs from
+/// The shape of a slice of data with these dims. Starts, stops, steps and axes are the inputs from
 /// `first` on, as far as they are known.
 ///
 /// # Errors
@@ -122,7 +122,7 @@ pub(super) fn sliced(
             None => Dim::range(0, dim.max()).with_why(dim.why()),
         };
     }
-    // Checked last, so that what is known of the lists is used first.
+    // Checked last, so that errors about known values come first.
     let lens: Vec<usize> = inputs.filter_map(|i| cx.shape(i).volume().size()).collect();
     if let Some(count) = lens.first() {
         let equal = lens.iter().all(|n| n == count) && axes.len() == *count;

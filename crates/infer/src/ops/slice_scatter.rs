@@ -1,4 +1,4 @@
-//! SliceScatter-15: updates for the part of a tensor that a slice means.
+//! SliceScatter-15: updates of a slice of a tensor.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/slice-scatter-15.html>
 
@@ -13,7 +13,7 @@ pub struct SliceScatter;
 no_attributes!(SliceScatter);
 
 impl SliceScatter {
-    /// What starts, stops, steps and axes mean for data of a rank.
+    /// The ranges of starts, stops, steps and axes, for data of this rank.
     ///
     /// # Errors
     /// As [`ranges`].
@@ -23,7 +23,7 @@ impl SliceScatter {
         axes: Option<&[i64]>,
         rank: usize,
     ) -> Result<Named, RuleError> {
-        // Its inputs stand one behind those of a slice.
+        // Its inputs come one position after those of a Slice.
         let behind = |e: RuleError| RuleError { input: e.input.map(|i| i + 1), ..e };
         ranges(starts, stops, steps, axes, rank).map_err(behind)
     }
@@ -31,7 +31,7 @@ impl SliceScatter {
     /// Checks the shape of the updates against that of the slice.
     ///
     /// # Errors
-    /// When they do not fit.
+    /// When they differ.
     pub fn check(&self, updates: &PartialShape, slice: &PartialShape) -> Result<(), RuleError> {
         let fits = updates.is_compatible(slice);
         require!(1; fits, "is {updates}, but the slice is {slice}");

@@ -1,5 +1,4 @@
-//! SoftMax-1, SoftMax-8 and LogSoftmax-5: exponentials along an axis that add up to 1, and their
-//! logarithms.
+//! Softmax-1, Softmax-8 and LogSoftmax-5: the softmax along an axis, and its logarithm.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/activation/softmax-8.html>
 
@@ -42,10 +41,10 @@ impl Softmax {
         self.kind == Kind::Log
     }
 
-    /// The axis of a tensor of some rank.
+    /// The axis, for a tensor of this rank.
     ///
     /// # Errors
-    /// When there is no such axis.
+    /// When it is out of range.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
         axes::normalize(self.axis, rank)
     }

@@ -1,5 +1,5 @@
-//! SpaceToBatch-2 and BatchToSpace-2: padded blocks of neighbours become batches, and batches
-//! blocks that are cropped.
+//! SpaceToBatch-2 and BatchToSpace-2: moves blocks of padded spatial axes to the batch, and back
+//! with cropping.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/space-to-batch-2.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/batch-to-space-2.html>
@@ -30,19 +30,19 @@ impl Parse for SpaceToBatch {
     }
 }
 
-/// What happens to one axis: the size of a block, and what is added or cropped at the ends.
+/// One axis: block size, and padding or cropping before and after.
 type Block = (Dim, Dim, Dim);
 
-/// The most that an input can say, so that sums of sizes cannot overflow.
+/// The largest number in an input, so that sums of sizes cannot overflow.
 const MOST: i128 = 1 << 40;
 
 impl SpaceToBatch {
-    /// Whether neighbours become batches.
+    /// Whether blocks are moved to the batch.
     pub fn to_batch(&self) -> bool {
         self.kind == Kind::SpaceToBatch
     }
 
-    /// What is known of inputs 1 to 3 for each axis.
+    /// Inputs 1 to 3 for each axis, as far as they are known.
     fn blocks(&self, cx: &InferCx<'_>, rank: usize) -> Result<Vec<Block>, RuleError> {
         let list = |input, least| list(cx, input, least, rank);
         let (block, begin, end) = (list(1, 1)?, list(2, 0)?, list(3, 0)?);
@@ -80,8 +80,7 @@ impl SpaceToBatch {
     }
 }
 
-/// What is known of an input with a number from `least` on for each axis, which is `least` for the
-/// batch.
+/// An input with a number per axis, each at least `least`; for the batch axis it must be `least`.
 fn list(cx: &InferCx<'_>, input: usize, least: i64, rank: usize) -> Result<Vec<Dim>, RuleError> {
     let mut dims = vec![Dim::range(least, Dim::INF); rank];
     if let Some(list) = cx.intervals(input) {
@@ -164,7 +163,7 @@ mod tests {
         run("2,6", [&[1, 1], &[0, 0], &[0]], Err("holds 1 values, but there are 2 axes"));
     }
 
-    /// What is not known is a block of 1 or more, and padding or cropping of 0 or more.
+    /// Unknown blocks are at least 1, unknown padding or cropping at least 0.
     #[test]
     fn partly_known() {
         let i = |v: &[i64]| Input::ints(I64, v);

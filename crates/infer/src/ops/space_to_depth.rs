@@ -1,4 +1,4 @@
-//! SpaceToDepth-1 and DepthToSpace-1: blocks of neighbours become channels, and channels blocks.
+//! SpaceToDepth-1 and DepthToSpace-1: moves blocks of spatial axes to channels, and back.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/space-to-depth-1.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/depth-to-space-1.html>
@@ -33,13 +33,13 @@ impl Parse for SpaceToDepth {
 }
 
 impl SpaceToDepth {
-    /// The operation as a transposition: the sizes that the data is split into, and the order in
-    /// which its axes become those of the output. It is for sizes that fit the rule.
+    /// The operation as a transpose: the sizes into which the data are split, and the order of
+    /// their axes in the output. The sizes must satisfy the rule.
     pub fn transposition(&self, sizes: &[usize], output: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let spatial = sizes.len().saturating_sub(2);
         let block = usize::try_from(self.block).unwrap_or(1);
         let (mut split, mut order) = (vec![0; 2 * spatial + 2], vec![0; 2 * spatial + 2]);
-        // Axes of the fine side: batch, channels, and for each spatial axis blocks and offsets.
+        // Axes of the spatial side: batch, channels, and for each spatial axis blocks and offsets.
         let (coarse, fine) = match self.kind {
             Kind::SpaceToDepth => (output, sizes),
             Kind::DepthToSpace => (sizes, output),
@@ -47,7 +47,7 @@ impl SpaceToDepth {
         let head = fine.iter().take(2).copied();
         let blocks = coarse.iter().skip(2).flat_map(|size| [*size, block]);
         let fine: Vec<usize> = head.chain(blocks).collect();
-        // Where the coarse side has them.
+        // The positions of these axes on the other side.
         let offsets = (0..spatial).map(|axis| 2 * axis + 3);
         let positions = (0..spatial).map(|axis| 2 * axis + 2);
         let channels: Vec<usize> = if self.blocks_first {

@@ -1,4 +1,5 @@
-//! SparseFillEmptyRows-16: gives every empty row of a sparse matrix an element in its first column.
+//! SparseFillEmptyRows-16: adds an element in the first column of every empty row of a sparse
+//! matrix.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sparse/sparse-fill-empty-rows-16.html>
 
@@ -45,7 +46,7 @@ impl Op for SparseFillEmptyRows {
     }
 }
 
-/// The number of rows, and that of elements when the empty ones are filled.
+/// The number of rows, and the number of elements after filling.
 fn rows(cx: &InferCx<'_>, given: Dim) -> Result<(Dim, Dim), RuleError> {
     let Some(sizes) = cx.intervals(1) else {
         return Ok((Dim::any(), Dim::range(given.min(), Dim::INF)));

@@ -1,4 +1,4 @@
-//! Split-1, VariadicSplit-1: a tensor cut into parts along an axis.
+//! Split-1, VariadicSplit-1: splits a tensor along an axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/split-1.html>
 
@@ -39,7 +39,7 @@ impl Parse for Split {
 }
 
 impl Split {
-    /// Where the parts of an axis of `size` begin, and how long they are.
+    /// The start and length of each part, for an axis of `size`.
     ///
     /// # Errors
     /// When the lengths do not add up to the size.
@@ -138,7 +138,7 @@ impl Op for Split {
 }
 
 impl Split {
-    /// Parts of an axis, or with lengths, that is not known exactly.
+    /// The parts if the size of the axis, or a length, is not known exactly.
     fn open_parts(&self, cx: &mut InferCx<'_>, dim: Dim) -> Result<Vec<Dim>, RuleError> {
         if let Some(parts) = self.parts {
             let n = i64::try_from(parts).unwrap_or(i64::MAX);

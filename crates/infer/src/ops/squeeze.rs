@@ -1,4 +1,4 @@
-//! Squeeze-1, Squeeze-15, Unsqueeze-1: axes of size 1 taken away or put in.
+//! Squeeze-1, Squeeze-15, Unsqueeze-1: removes or inserts axes of size 1.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/shape/squeeze-15.html>
 
@@ -21,8 +21,8 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Squeeze {
     kind: Kind,
-    /// An axis that may turn out to have another size than 1 makes the rank unknown, in place of
-    /// being taken for one of size 1.
+    /// Whether an axis that may have another size than 1 makes the rank unknown. Otherwise its size
+    /// is assumed to be 1.
     allow_axis_skip: bool,
 }
 
@@ -83,8 +83,8 @@ impl Squeeze {
             if ones == 0 {
                 return Ok(cx.shape(0).clone());
             }
-            // Axes that are named are taken for such of size 1 where none may be skipped, as
-            // OpenVINO does. If one is not, a run tells that its result is not what was planned.
+            // Listed axes are assumed to have size 1 if none may be skipped, as in OpenVINO. If one
+            // has not, the run reports that the result differs from the planned shape.
             let gone = cx.shape(1).volume().size().filter(|_| !self.allow_axis_skip);
             return Ok(match gone.filter(|n| *n <= ones).and_then(|n| dims.len().checked_sub(n)) {
                 Some(rank) => PartialShape::of_rank(rank),
@@ -102,7 +102,7 @@ impl Squeeze {
             if self.allow_axis_skip && open {
                 return Ok(cx.unranked("it depends on which sizes turn out to be 1"));
             }
-            // Since 2024.3 it is ignored; before, it was an error.
+            // Ignored since 2024.3; before, it was an error.
             if !dim.contains(1) {
                 kept.push(*dim);
             }
@@ -121,7 +121,7 @@ fn unsqueezed(cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         cx.because("the axes are known only when running");
         return Ok(PartialShape::of_rank(dims.len() + added));
     };
-    // Axes named twice count once.
+    // Duplicate axes count once.
     let mut axes = axes::normalize_all(&values, dims.len() + added, 1)?;
     axes.sort_unstable();
     axes.dedup();

@@ -1,13 +1,13 @@
-//! STFT-15, ISTFT-16: Fourier transforms of overlapping frames of a signal, and the way back.
+//! STFT-15, ISTFT-16: Fourier transforms of overlapping frames of a signal, and their inverse.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/signals/stft-15.html>
 //!
-//! On the way back each frame counts by its window once more, and sums are divided by those of
-//! the squared windows, as OpenVINO and PyTorch do; the specification leaves it open.
+//! In the inverse, each frame is multiplied by its window again, and sums are divided by the sums
+//! of squared windows, as in OpenVINO and PyTorch. The specification leaves it open.
 
 use crate::rule::prelude::*;
 
-/// The directions.
+/// The direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// From a signal to spectra.
@@ -30,7 +30,7 @@ pub struct Stft {
 pub struct Frames {
     /// Elements of a frame.
     pub size: usize,
-    /// Elements from one frame to the next.
+    /// Elements between the starts of two frames.
     pub step: usize,
 }
 
@@ -59,17 +59,17 @@ impl Stft {
         self.kind
     }
 
-    /// Whether the spectra come before the frames.
+    /// Whether the axis of frequencies comes before that of frames.
     pub fn transposed(&self) -> bool {
         self.transposed
     }
 
-    /// Whether half a frame was added on both sides of the signal.
+    /// Whether half a frame was added at both ends of the signal.
     pub fn center(&self) -> bool {
         self.center
     }
 
-    /// Whether spectra were divided by the root of the frame size.
+    /// Whether spectra were divided by the square root of the frame size.
     pub fn normalized(&self) -> bool {
         self.normalized
     }
@@ -77,7 +77,7 @@ impl Stft {
     /// The frames, from the values of `frame_size` and `frame_step` and the size of the window.
     ///
     /// # Errors
-    /// When one is not positive, or the window does not fit into a frame.
+    /// When one is not positive, or the window is longer than a frame.
     pub fn frames(&self, size: i64, step: i64, window: Dim) -> Result<Frames, RuleError> {
         require!(2; size > 0, "is {size}, not positive");
         require!(3; step > 0, "is {step}, not positive");
@@ -145,7 +145,7 @@ impl Stft {
         Ok(batch.iter().copied().chain([length]).collect())
     }
 
-    /// The length that an input demands.
+    /// The length that an input gives.
     fn given_length(&self, cx: &mut InferCx<'_>) -> Result<Option<Dim>, RuleError> {
         if cx.input_count() < 5 {
             return Ok(None);

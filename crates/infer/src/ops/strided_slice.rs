@@ -1,4 +1,4 @@
-//! StridedSlice-1: a part of a tensor, with masks that open ends, add, drop and skip axes.
+//! StridedSlice-1: a slice of a tensor, with masks that ignore bounds and add, drop or skip axes.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/strided-slice-1.html>
 
@@ -46,21 +46,21 @@ impl Parse for StridedSlice {
     }
 }
 
-/// What the slice does to the next axis of the data, or puts in its place.
+/// What happens to the next axis of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A new axis of size 1.
+    /// A new axis of size 1 is inserted.
     New,
-    /// The axis stays as it is.
+    /// The axis is kept.
     Keep,
-    /// The axis is dropped; one index of it is taken.
+    /// The axis is dropped; one index is taken.
     Shrink(Option<i64>),
-    /// A part of the axis; `None` where an end is not known yet.
+    /// A slice of the axis; `None` if a bound is not known yet.
     Slice(Option<Range>),
 }
 
 impl StridedSlice {
-    /// What happens to each axis of a tensor of a rank. Without strides every step is 1.
+    /// What happens to each axis of a tensor of this rank. Without strides every step is 1.
     ///
     /// # Errors
     /// When there are more positions than axes, or a stride is 0.
@@ -75,7 +75,7 @@ impl StridedSlice {
         Ok(placed.into_iter().map(|(_, step)| step).collect())
     }
 
-    /// As [`StridedSlice::steps`], each with the position of the lists that it stands for.
+    /// As [`StridedSlice::steps`], each with its position in the lists.
     fn placed(
         &self,
         begin: &[Option<i64>],
@@ -171,7 +171,7 @@ impl StridedSlice {
         Ok(PartialShape::Ranked(out))
     }
 
-    /// The size of a slice of which begins, ends and strides are not all known.
+    /// The size of a slice if begin, end or stride is not known exactly.
     fn loosely(&self, dim: Dim, i: usize, lists: &[Vec<Interval>; 3]) -> Dim {
         let [begin, end, stride] = lists.each_ref().map(|list| list.get(i).copied());
         let unless = |mask: &[i64], v: Option<Interval>| v.filter(|_| mask.get(i) != Some(&1));
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// What is known of the ends counts, and the length of any list for those of unknown length.
+    /// Known bounds count; lists of unknown length may have any length.
     #[test]
     fn partly_known() {
         let i = |v: &[i64]| Input::ints(I64, v);

@@ -1,6 +1,6 @@
 //! StringTensorPack-15, StringTensorUnpack-15: strings as runs of bytes, and back. OpenVINO
-//! Tokenizers has both in versions of its own, which take an attribute `mode`, and a u8 tensor
-//! with all strings in place of one of strings.
+//! Tokenizers has versions of its own of both, which have an attribute `mode`, and a u8 tensor with
+//! all strings in place of a string tensor.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/string-tensor-pack-15.html>
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/type/string-tensor-unpack-15.html>

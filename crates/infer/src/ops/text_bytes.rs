@@ -1,5 +1,4 @@
-//! BytesToChars and CharsToBytes of OpenVINO Tokenizers: bytes as characters that can be seen, and
-//! back.
+//! BytesToChars and CharsToBytes of OpenVINO Tokenizers: bytes as printable characters, and back.
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 

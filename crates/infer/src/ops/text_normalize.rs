@@ -1,5 +1,5 @@
 //! RegexNormalization, CharsMapNormalization, NormalizeUnicode, CaseFold, UTF8Validate and
-//! ByteFallback of OpenVINO Tokenizers: strings to as many other strings.
+//! ByteFallback of OpenVINO Tokenizers: each string becomes another string.
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 
@@ -23,10 +23,10 @@ pub enum Kind {
     ByteFallback,
 }
 
-/// A form of Unicode.
+/// A Unicode normalization form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// None.
     Identity,
     /// Composed.
     Nfc,
@@ -38,33 +38,33 @@ pub enum Form {
     Nfkd,
 }
 
-/// What is done to each string.
+/// The change of each string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Matches of a pattern are replaced: all, or the first.
+    /// Matches of a pattern are replaced.
     Replace {
-        /// Whether all are.
+        /// Whether all matches are, or only the first.
         everywhere: bool,
     },
-    /// It is rewritten by the rules of a form, or by those of a precompiled map.
+    /// It is rewritten by a normalization form, or by a precompiled map.
     Rewrite {
-        /// The form; a map is an input where there is none.
+        /// The form; `None` if a map is an input.
         form: Option<Form>,
         /// Whether case is folded too.
         fold: bool,
-        /// Whether a space is put before the text.
+        /// Whether a space is added before the text.
         dummy_prefix: bool,
-        /// Whether spaces at both ends and repeated ones are removed.
+        /// Whether leading, trailing and repeated spaces are removed.
         remove_extra_spaces: bool,
         /// Whether spaces are written as U+2581.
         escape_spaces: bool,
     },
-    /// Letters of ASCII are made small, or large.
+    /// ASCII letters become lower or upper case.
     AsciiCase {
-        /// Whether they are made small.
+        /// Whether they become lower case.
         lower: bool,
     },
-    /// What is not UTF-8 is replaced, or left out.
+    /// Invalid UTF-8 is replaced or dropped.
     Validate {
         /// Whether it is replaced.
         replace: bool,
@@ -134,12 +134,12 @@ impl Parse for TextNormalize {
 }
 
 impl TextNormalize {
-    /// What is done to each string.
+    /// The change of each string.
     pub fn change(&self) -> Change {
         self.change
     }
 
-    /// Inputs behind the strings and the marks of those that stay as they are: patterns and maps.
+    /// Inputs after the strings and their skip flags: patterns and maps.
     fn parameters(&self) -> usize {
         match self.change {
             Change::Replace { .. } => 2,
@@ -148,7 +148,7 @@ impl TextNormalize {
         }
     }
 
-    /// Whether an input marks the strings that stay as they are, if there are so many inputs.
+    /// Whether one of `inputs` inputs flags strings that are not changed.
     pub fn has_skips(&self, inputs: usize) -> bool {
         inputs > 3 + self.parameters()
     }

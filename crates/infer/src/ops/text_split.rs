@@ -1,4 +1,4 @@
-//! RegexSplit and SpecialTokensSplit of OpenVINO Tokenizers: each string cut in pieces.
+//! RegexSplit and SpecialTokensSplit of OpenVINO Tokenizers: splits each string into pieces.
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 
@@ -14,18 +14,18 @@ pub enum Kind {
     SpecialTokens,
 }
 
-/// What becomes of the matches of a pattern.
+/// What happens to the matches of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// They are left out.
+    /// They are dropped.
     Remove,
     /// They are pieces of their own.
     Isolate,
-    /// Neighbouring ones are one piece.
+    /// Neighbouring matches are one piece.
     Contiguous,
-    /// They end the piece before them.
+    /// They are appended to the piece before them.
     MergedWithPrevious,
-    /// They begin the piece behind them.
+    /// They are put at the start of the next piece.
     MergedWithNext,
 }
 
@@ -72,23 +72,23 @@ impl TextSplit {
         self.kind
     }
 
-    /// What becomes of the matches.
+    /// What happens to the matches.
     pub fn behaviour(&self) -> Behaviour {
         self.behaviour
     }
 
-    /// Whether matches and what lies between them exchange their roles.
+    /// Whether matches and the text in between swap roles.
     pub fn invert(&self) -> bool {
         self.invert
     }
 
-    /// The piece that takes all the rest, by its number.
+    /// The index of the piece that is extended to the end of the text.
     pub fn max_splits(&self) -> Option<usize> {
         self.max_splits
     }
 }
 
-/// Inputs of a RegexSplit that names the strings that stay whole, as files of 2024 have it.
+/// Inputs of a RegexSplit that lists strings to keep whole, as in files of 2024.
 const WITH_KEPT_STRINGS: usize = 9;
 
 impl Op for TextSplit {

@@ -1,5 +1,5 @@
 //! EqualStr, StringToHashBucket, NumericToString, ContribStringJoin and ContribStringSplit of
-//! OpenVINO Tokenizers: strings compared, hashed, written, joined and split.
+//! OpenVINO Tokenizers: compares, hashes, prints, joins and splits strings.
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 
@@ -15,9 +15,9 @@ pub enum Kind {
     HashBucket,
     /// NumericToString.
     OfNumber,
-    /// ContribStringJoin: the strings along an axis as one, with a separator between.
+    /// ContribStringJoin: joins the strings along an axis, with a separator.
     Join,
-    /// ContribStringSplit: strings cut at a delimiter, as a sparse tensor.
+    /// ContribStringSplit: splits strings at a delimiter, as a sparse tensor.
     Split,
 }
 

@@ -1,5 +1,5 @@
 //! WordpieceTokenizer, BPETokenizer, UnigramTokenizer and TrieTokenizer of OpenVINO Tokenizers:
-//! words to the numbers of tokens.
+//! words to token ids.
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 
@@ -19,31 +19,31 @@ pub enum Kind {
     Trie,
 }
 
-/// How words are cut.
+/// The algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The longest pieces from left to right.
+    /// Greedy longest pieces from left to right.
     Wordpiece {
-        /// What pieces that go on begin with.
+        /// The prefix of pieces inside a word.
         suffix_indicator: String,
         /// Longer words are unknown.
         max_bytes_per_word: usize,
     },
     /// Byte-pair encoding.
     Bpe {
-        /// The token for what the vocabulary does not have.
+        /// The token for unknown text.
         unknown: String,
-        /// What is put behind each word.
+        /// The suffix of each word.
         end_suffix: String,
-        /// Whether bytes that the vocabulary does not have are tokens such as `<0x0A>`.
+        /// Whether bytes missing in the vocabulary become tokens such as `<0x0A>`.
         byte_fallback: bool,
     },
     /// The most likely tokens.
     Unigram {
-        /// The token for what the vocabulary does not have.
+        /// The id for unknown text.
         unknown: i32,
     },
-    /// The longest tokens from left to right, by numbers of their own.
+    /// Greedy longest tokens from left to right, with ids of their own.
     Trie,
 }
 
@@ -66,7 +66,7 @@ impl Parse for Tokenizer {
                 max_bytes_per_word: attrs.count_in("max_bytes_per_word", Some(100), 0..)?,
             },
             Kind::Bpe => {
-                // The extension makes nothing of these: words are kept as long as they repeat.
+                // The extension ignores these. irrun caches words for as long as they repeat.
                 attrs.ignore(&["suffix_indicator", "fuse_unk", "cache_capacity"]);
                 Algorithm::Bpe {
                     unknown: text(attrs, "unk_token", ""),
@@ -87,7 +87,7 @@ impl Parse for Tokenizer {
 }
 
 impl Tokenizer {
-    /// How words are cut.
+    /// The algorithm.
     pub fn algorithm(&self) -> &Algorithm {
         &self.algorithm
     }
@@ -124,8 +124,8 @@ impl Op for Tokenizer {
     }
 }
 
-/// Merges with a space between both sides are one list of strings, and otherwise two. Tokens that
-/// are added are a list of strings with a number each.
+/// Merges are one list of strings with a space between both sides, or two lists. Added tokens are a
+/// list of strings with an id each.
 fn bpe_inputs(cx: &InferCx<'_>) -> Result<(), RuleError> {
     let count = cx.input_count();
     if ![11, 14, 15, 18].contains(&count) {

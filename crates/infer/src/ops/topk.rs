@@ -1,8 +1,8 @@
-//! TopK-1, TopK-3, TopK-11: the largest or smallest elements along an axis, with their positions.
+//! TopK-1, TopK-3, TopK-11: the largest or smallest elements along an axis, with their indices.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/top-k-11.html>
 //!
-//! Equal elements keep their order, whether `stable` asks for it or not.
+//! Equal elements keep their order, whatever `stable` says.
 
 use crate::rule::prelude::*;
 use crate::rules::axes;
@@ -16,12 +16,12 @@ pub enum Kind {
     V11,
 }
 
-/// The order of what is found.
+/// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// Best first; also where the order is left open.
+    /// By value; also if no order is requested.
     Value,
-    /// As in the input.
+    /// By index.
     Index,
 }
 
@@ -40,7 +40,7 @@ impl Parse for TopK {
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let orders = [("value", Sort::Value), ("index", Sort::Index), ("none", Sort::Value)];
         if kind == Kind::V11 {
-            // Every order is stable here; the value has to be one all the same.
+            // The sort is always stable, but the attribute must be valid.
             attrs.bool_or("stable", false);
         }
         Ok(TopK {
@@ -53,20 +53,20 @@ impl Parse for TopK {
 }
 
 impl TopK {
-    /// The axis searched, of data of some rank.
+    /// The axis, for data of this rank.
     ///
     /// # Errors
-    /// When there is no such axis.
+    /// When it is out of range.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
         axes::normalize(self.axis, rank)
     }
 
-    /// Whether the largest elements are searched; otherwise the smallest.
+    /// Whether it finds the largest elements, not the smallest.
     pub fn largest(&self) -> bool {
         self.largest
     }
 
-    /// The order of what is found.
+    /// The order of the results.
     pub fn sort(&self) -> Sort {
         self.sort
     }

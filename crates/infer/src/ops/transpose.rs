@@ -1,4 +1,4 @@
-//! Transpose-1: axes in another order.
+//! Transpose-1: permutes axes.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/transpose-1.html>
 
@@ -12,7 +12,7 @@ pub struct Transpose;
 
 no_attributes!(Transpose);
 
-/// The order that input 1 means: an empty list reverses the axes.
+/// The order given by input 1; an empty list reverses the axes.
 ///
 /// # Errors
 /// When it is not a permutation of the axes.

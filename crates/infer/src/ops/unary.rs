@@ -1,6 +1,6 @@
-//! Functions of one element whose output has the type and shape of the input: rounding,
-//! exponential, trigonometric, hyperbolic, activations. Also the tests IsFinite-10, IsInf-10 and
-//! IsNaN-10, and LogicalNot-1, BitwiseNot-13.
+//! Element-wise functions whose output has the type and shape of the input: rounding, exponential,
+//! trigonometric, hyperbolic, activations. Also the tests IsFinite-10, IsInf-10 and IsNaN-10, and
+//! LogicalNot-1, BitwiseNot-13.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/arithmetic/abs-1.html>
 
@@ -8,7 +8,7 @@ use crate::lattice::value::{Elements, Interval};
 use crate::rule::prelude::*;
 use crate::rules::interval::monotone;
 
-/// Which function.
+/// The function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the operations
 pub enum Kind {
@@ -57,10 +57,10 @@ pub enum Kind {
     Tanh,
 }
 
-/// What attributes decide.
+/// The parameters of a function that attributes give.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
-    /// Nothing.
+    /// None.
     Plain,
     /// Clamp: the bounds.
     Clamp {
@@ -87,7 +87,7 @@ pub enum Form {
     },
 }
 
-/// A function of one element.
+/// An element-wise function.
 #[derive(Debug)]
 pub struct Unary {
     kind: Kind,
@@ -128,22 +128,22 @@ impl Parse for Unary {
 }
 
 impl Unary {
-    /// A function without attributes, or with those that it has by default.
+    /// A function without attributes, or with their defaults.
     pub fn plain(kind: Kind) -> Unary {
         Unary { kind, form: Form::Plain }
     }
 
-    /// Which function.
+    /// The function.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What attributes decide.
+    /// The parameters that attributes give.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Names of the inputs besides the data.
+    /// Names of the inputs other than the data.
     fn parameters(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::HardSigmoid => &["X", "alpha", "beta"],
@@ -155,7 +155,7 @@ impl Unary {
 
     fn expect_types(&self, cx: &InferCx<'_>) -> Result<ElementType, RuleError> {
         match self.kind {
-            // Numbers that are 0 become 1, and others 0.
+            // 0 becomes 1, other numbers become 0.
             Kind::LogicalNot => cx.expect_condition(0),
             Kind::BitwiseNot => cx.expect_type(0, "an integer or boolean type", |t| {
                 t.is_integral() || t == ElementType::Boolean

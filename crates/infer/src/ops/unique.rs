@@ -1,4 +1,4 @@
-//! Unique-10: the different elements of a tensor, or its different slices along an axis.
+//! Unique-10: the distinct elements of a tensor, or its distinct slices along an axis.
 //!
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/unique-10.html>
 
@@ -26,14 +26,14 @@ impl Parse for Unique {
 }
 
 impl Unique {
-    /// Whether what is found is sorted; otherwise it is in the order of first occurrence.
+    /// Whether the result is sorted; otherwise it is in order of first occurrence.
     pub fn sorted(&self) -> bool {
         self.sorted
     }
 
-    /// The shape of the elements found, and the number of those searched.
+    /// The shape of the result, and the number of elements or slices searched.
     fn shape(&self, cx: &mut InferCx<'_>) -> Result<(PartialShape, Dim), RuleError> {
-        // Of some elements at least one is different from those before it.
+        // If there are any elements, at least one is distinct.
         let found = |searched: Dim| Dim::range(searched.min().min(1), searched.max());
         if cx.input_count() == 1 {
             let searched = cx.shape(0).volume();

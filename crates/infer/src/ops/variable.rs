@@ -10,7 +10,7 @@ use crate::rule::prelude::*;
 pub enum Kind {
     /// ReadValue-3: type and shape are those of the initial value.
     Read3,
-    /// ReadValue-6: type and shape are attributes, without which they are as of version 3.
+    /// ReadValue-6: type and shape are attributes; without them as in version 3.
     Read6,
     /// Assign of either version.
     Assign,
@@ -22,7 +22,7 @@ pub struct Variable {
     kind: Kind,
     id: String,
     element_type: ElementType,
-    /// `None` where nothing declares it.
+    /// `None` if not declared.
     shape: Option<PartialShape>,
 }
 
@@ -51,7 +51,7 @@ impl Variable {
         self.kind != Kind::Assign
     }
 
-    /// The variable.
+    /// The id of the variable.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -61,13 +61,13 @@ impl Variable {
         self.shape.as_ref()
     }
 
-    /// What the file declares of the variable.
+    /// The declared type and shape of the variable.
     pub(crate) fn declared(&self) -> Fact {
         let shape = self.shape.clone().unwrap_or_else(PartialShape::unranked);
         Fact::new(self.element_type, shape)
     }
 
-    /// Checks what an Assign writes against what ReadValue declares.
+    /// Checks the value of an Assign against the declaration of ReadValue.
     fn check_assigned(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {
         let (Some(declared), id) = (cx.declared_variable(&self.id), &self.id) else {
             return Ok(());
@@ -83,7 +83,7 @@ impl Variable {
         Ok(())
     }
 
-    /// What the variable holds when a run begins in which it has no value.
+    /// The value of the variable at the beginning of a run, if it has none.
     fn first(&self, cx: &InferCx<'_>) -> Result<Fact, RuleError> {
         if cx.input_count() == 1 {
             return Ok(cx.fact(0));
@@ -100,7 +100,7 @@ impl Variable {
         Ok(Fact::new(self.element_type, dims.iter().map(empty).collect()))
     }
 
-    /// What the variable may hold in any run.
+    /// The facts of the variable that hold in any run.
     fn any(&self, cx: &InferCx<'_>) -> Fact {
         let first = cx.fact(0);
         let (element_type, shape) = (self.element_type, self.shape.clone());
@@ -136,7 +136,7 @@ impl Op for Variable {
             require!(0; fits, "is {shape}, but variable \"{id}\" is {own}");
         }
         let fact = match cx.variables() {
-            // A run is about to begin: the variable is what it is, or what it begins with.
+            // Before a run: the variable has its current value or its initial one.
             Some(known) => match known.get(&self.id) {
                 Some(fact) => fact.clone(),
                 None => self.first(cx)?,

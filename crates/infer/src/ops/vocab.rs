@@ -1,5 +1,4 @@
-//! VocabEncoder and VocabDecoder of OpenVINO Tokenizers: whole strings to numbers, and numbers to
-//! strings.
+//! VocabEncoder and VocabDecoder of OpenVINO Tokenizers: strings to ids, and ids to strings.
 //!
 //! <https://github.com/openvinotoolkit/openvino_tokenizers>
 
@@ -46,7 +45,7 @@ impl Parse for VocabDecoder {
 }
 
 impl VocabDecoder {
-    /// Tokens that are left out, unless an input names them.
+    /// Tokens that are dropped, unless an input gives them.
     pub fn skip_tokens(&self) -> &[i32] {
         &self.skip_tokens
     }

@@ -1,19 +1,19 @@
-//! One cause, one finding: which layers are not known, or differ from what is declared, because of
-//! an earlier finding.
+//! One finding per cause: which layers are unknown, or differ from their declaration, because of an
+//! earlier finding.
 
 use crate::fact::Fact;
 use ir::{Code, Diagnostic, Graph, OutputRef, Port, Severity};
 use std::collections::{HashMap, HashSet};
 
-/// What the layers that have been visited suffer from.
+/// The causes that reach the layers visited so far.
 pub(crate) struct Causes {
-    /// For each layer the error, by its number among the findings, that leaves it unknown.
+    /// For each layer the error (as index of the findings) that leaves it unknown.
     lost: Vec<Option<usize>>,
-    /// For each layer the first finding upstream that says what is declared is wrong.
+    /// For each layer the first upstream finding of a wrong declaration.
     differs: Vec<Option<usize>>,
-    /// How many layers downstream each finding explains.
+    /// How many downstream layers each finding explains.
     behind: HashMap<usize, usize>,
-    /// The outputs that some layer reads; found when first asked for, as most files are in order.
+    /// The outputs that some layer reads; computed on first use, since most files have no findings.
     read: Option<HashSet<(usize, usize)>>,
 }
 
@@ -24,16 +24,16 @@ impl Causes {
         Causes { lost: none(), differs: none(), behind: HashMap::new(), read: None }
     }
 
-    /// The last of so many findings is an error of this layer.
+    /// The last of `findings` findings is an error of this layer.
     pub(crate) fn failed(&mut self, layer: usize, findings: usize) {
         if let Some(slot) = self.lost.get_mut(layer) {
             *slot = findings.checked_sub(1);
         }
     }
 
-    /// Whether an error of a layer may be no more than what follows from an earlier one. Rules hold
-    /// whatever the unknown turns out to be, so after a missing operation, attribute or constant an
-    /// error is one of its own. A shape that is wrong is wrong on other ways through the graph too.
+    /// Whether an error of a layer may be a consequence of an earlier one. Rules hold for any value
+    /// of an unknown, so after a missing operation, attribute or constant an error has a cause of
+    /// its own. A wrong shape, however, reaches a layer through other paths of the graph too.
     pub(crate) fn explains(
         &mut self,
         graph: &Graph,
@@ -46,7 +46,7 @@ impl Causes {
         of_shapes(error) && findings.get(cause).is_some_and(of_shapes)
     }
 
-    /// Notes what a layer inherits from those before it.
+    /// Notes the causes that a layer inherits from its inputs.
     pub(crate) fn follow(&mut self, graph: &Graph, layer: usize, outputs: &[Fact]) {
         let differs = first(graph, layer, &self.differs);
         if let Some(slot) = self.differs.get_mut(layer) {
@@ -67,8 +67,8 @@ impl Causes {
         }
     }
 
-    /// Whether an output that differs from what is declared is the first of its kind, and so the
-    /// next finding; those behind it are counted.
+    /// Whether an output that differs from its declaration is the first one, and so becomes the
+    /// next finding. Differences downstream of it are only counted.
     pub(crate) fn differs(&mut self, graph: &Graph, layer: usize, findings: usize) -> bool {
         match first(graph, layer, &self.differs) {
             Some(cause) => {
@@ -93,7 +93,7 @@ impl Causes {
         read.contains(&(output.layer, output.port))
     }
 
-    /// Writes into each finding how many layers are behind it.
+    /// Writes into each finding the number of layers that it explains.
     pub(crate) fn count(&self, findings: &mut [Diagnostic]) {
         for (&finding, &layers) in &self.behind {
             if let Some(diagnostic) = findings.get_mut(finding) {
@@ -103,13 +103,13 @@ impl Causes {
     }
 }
 
-/// The first cause that a layer has from the layers it reads.
+/// The earliest cause among the layers that a layer reads.
 fn first(graph: &Graph, layer: usize, causes: &[Option<usize>]) -> Option<usize> {
     let of = |source: &OutputRef| causes.get(source.layer).copied().flatten();
     graph.inputs_of(layer).iter().filter_map(of).min()
 }
 
-/// Whether the file declares more of an output than is known of it.
+/// Whether the file declares more of an output than is known.
 fn says_more(port: &Port, fact: &Fact) -> bool {
     let declared_type = port.precision.is_some_and(|t| t.is_static());
     let dims = match fact.shape.dims() {
@@ -119,8 +119,8 @@ fn says_more(port: &Port, fact: &Fact) -> bool {
     declared_type && !fact.element_type.is_static() || dims
 }
 
-/// Errors that several layers have in the same way, once, with their number. Shapes may differ:
-/// `[…]` in a message is whatever it holds.
+/// Merges equal errors of several layers into one with their number. Shapes may differ: `[…]` in a
+/// message matches any shape.
 pub(crate) fn told_once(findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut places: HashMap<(Code, String, String), usize> = HashMap::new();
     let mut told: Vec<Diagnostic> = Vec::with_capacity(findings.len());
@@ -145,7 +145,7 @@ pub(crate) fn told_once(findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
     told
 }
 
-/// What is wrong, whatever the shapes.
+/// The message and the port, without shapes.
 fn without_shapes(diagnostic: &Diagnostic) -> String {
     let mut text = diagnostic.port.clone().unwrap_or_default();
     let mut inside = false;

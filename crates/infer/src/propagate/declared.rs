@@ -1,4 +1,4 @@
-//! What a graph declares of its variables.
+//! The declarations of variables in a graph.
 
 use crate::fact::Fact;
 use crate::ops::variable::Variable;
@@ -8,8 +8,8 @@ use ir::Graph;
 use std::any::Any;
 use std::collections::HashMap;
 
-/// What the ReadValue layers of a graph and of its bodies declare, by variable id, read from their
-/// attributes alone.
+/// What the ReadValue layers of a graph and its bodies declare, by variable id. Only their
+/// attributes are read.
 pub fn declared_variables(graph: &Graph) -> HashMap<String, Fact> {
     let mut found = HashMap::new();
     for layer in graph.order().iter().filter_map(|&p| graph.layers().get(p)) {

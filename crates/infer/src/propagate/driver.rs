@@ -1,5 +1,5 @@
-//! The walk over a graph: parses each layer, applies its rule, and adds layer, port and line to
-//! what the rule says.
+//! The driver: visits the layers of a graph, parses each, applies its rule, and adds layer, port
+//! and line to the errors of the rule.
 
 use crate::extensions::Extensions;
 use crate::fact::Fact;
@@ -23,17 +23,17 @@ use ir::{Body, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer, OutputR
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is known of a model, and what is wrong with it.
+/// The facts of a model, and what is wrong with it.
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
-    /// Facts of every layer that could be understood.
+    /// Facts of every layer whose rule succeeded.
     pub facts: Facts,
     /// Errors and warnings in the order of the file.
     pub findings: Vec<Diagnostic>,
 }
 
-/// Propagates element types and shapes through `graph`. Goes on after an error, so that every
-/// problem is found.
+/// Propagates element types and shapes through `graph`. Continues after an error, so that it finds
+/// all.
 pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let variables = inputs.variables.clone();
     let (nominal, declared) = (inputs.nominal, declared_variables(graph));
@@ -49,7 +49,7 @@ pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     Analysis { facts, findings }
 }
 
-/// A missing `.bin` fails every constant alike: one finding replaces all of these.
+/// Without the `.bin` every constant fails; one finding replaces all of these.
 fn missing_weights_once(graph: &Graph, findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let Some(reason) = graph.weights().unavailable() else { return findings };
     let (missing, mut rest): (Vec<_>, Vec<_>) =
@@ -66,7 +66,7 @@ fn missing_weights_once(graph: &Graph, findings: Vec<Diagnostic>) -> Vec<Diagnos
     rest
 }
 
-/// As [`analyse`], for those who want to go on only if nothing is wrong.
+/// As [`analyse`], but any error is returned as `Err`.
 ///
 /// # Errors
 /// Every error found; all unsupported operations are reported together.
@@ -76,21 +76,21 @@ pub fn propagate(graph: &Graph, inputs: &Inputs) -> Result<Facts, Diagnostics> {
     if findings.is_empty() {
         return Ok(facts);
     }
-    // Where operations are missing, what follows from their absence is noise.
+    // If operations are missing, errors that follow from their absence are noise.
     if findings.iter().any(|p| p.code == Code::Unsupported) {
         findings.retain(|p| p.code == Code::Unsupported);
     }
-    // Whoever wants to run it needs to know what is wrong, not how much of it is shown.
+    // A caller that runs the model needs the errors, not the number of layers behind each.
     findings.iter_mut().for_each(|p| p.behind = 0);
     Err(Diagnostics::new(Arc::clone(graph.source()), findings))
 }
 
-/// Applies the rule of one operation to known inputs, outside any graph. Returns the facts of the
-/// outputs, and which inputs were asked for their value. `variables` is what variables hold, if
-/// that is known.
+/// Applies the rule of one operation to known inputs, outside of a graph. Returns the facts of the
+/// outputs, and the inputs whose values were asked for. `variables` are the values of variables, if
+/// they are known.
 ///
 /// # Errors
-/// The rule that the inputs break.
+/// When the inputs break a rule.
 pub fn infer_op(
     op: &dyn Op,
     inputs: &[Fact],
@@ -105,7 +105,7 @@ pub fn infer_op(
     Ok((outputs, consulted))
 }
 
-/// As [`infer_op`], without values of outputs: for callers that compute them anyway.
+/// As [`infer_op`], without values of outputs, for callers that compute them anyway.
 ///
 /// # Errors
 /// As [`infer_op`].
@@ -123,7 +123,7 @@ pub fn infer_shapes(
     Ok((applied.outputs, applied.consulted))
 }
 
-/// The bodies of a layer, and what was found in each when it was last gone through.
+/// The bodies of a layer, and the result of the last propagation through each.
 struct BodyWalks<'a> {
     bodies: &'a [Body],
     extensions: &'a Extensions,
@@ -183,7 +183,7 @@ fn analyse_body(
     (facts, findings, results)
 }
 
-/// What a rule produced.
+/// The result of a rule.
 struct Applied {
     outputs: Vec<Fact>,
     reason: Option<String>,
@@ -203,7 +203,7 @@ fn apply(
     Ok(applied)
 }
 
-/// Adds what an operation tells of the values of small outputs.
+/// Adds the values of small outputs, as far as the operation knows them.
 fn add_values(op: &dyn Op, inputs: &[Fact], outputs: &mut [Fact]) {
     for output in 0..outputs.len() {
         let small = outputs[output].shape.sizes().is_some_and(|sizes| {
@@ -217,7 +217,7 @@ fn add_values(op: &dyn Op, inputs: &[Fact], outputs: &mut [Fact]) {
     }
 }
 
-/// Types and shapes alone.
+/// Types and shapes only.
 fn apply_rule(
     op: &dyn Op,
     inputs: &[Fact],
@@ -228,7 +228,7 @@ fn apply_rule(
     let mut cx = InferCx::new(inputs, outputs, &mut walks, context);
     op.infer(&mut cx)?;
     let InferCx { outputs, reason, consulted, .. } = cx;
-    // Those that the rule leaves open altogether are unknown.
+    // Outputs that the rule does not set are unknown.
     if let Some(last) = outputs.iter().rposition(Option::is_some)
         && last + 1 < outputs.len()
     {
@@ -241,12 +241,12 @@ fn apply_rule(
     Ok(Applied { outputs, reason, bodies: walks.found, consulted: consulted.get() })
 }
 
-/// Refuses shapes that no memory could hold, before anyone multiplies their dims.
+/// Rejects shapes that fit in no memory, before their dims are multiplied.
 fn check_size(fact: &Fact) -> Result<(), RuleError> {
     let Some(dims) = fact.shape.dims() else { return Ok(()) };
     let bits = i64::from(fact.element_type.bits().unwrap_or(8));
-    // As in numpy, the other dims must be possible even where one is 0: kernels multiply some of
-    // the dims, and not always the one that is 0.
+    // As in NumPy, the other dims must be valid even if one is 0: kernels multiply some of the
+    // dims, not always the one that is 0.
     let least = dims.iter().fold(bits, |n, d| n.saturating_mul(d.min().max(1)));
     if least == Dim::INF {
         let message = format!("the output {fact} would not fit any memory");
@@ -376,7 +376,7 @@ impl<'a> Walk<'a> {
         NodeFacts { op, outputs, bodies }
     }
 
-    /// What is known of the inputs of a layer.
+    /// The facts of the inputs of a layer.
     fn inputs(&self, position: usize) -> Vec<Fact> {
         let known = |source: &OutputRef| {
             let node = self.nodes.get(source.layer).and_then(Option::as_ref);
@@ -389,7 +389,7 @@ impl<'a> Walk<'a> {
         sources.map(|source| known(source).unwrap_or_else(Fact::unknown)).collect()
     }
 
-    /// Gives every unknown dim that has no reason the reason of this layer.
+    /// Gives this layer as the reason of every unknown dim without one.
     fn explain(&mut self, layer: &Layer, outputs: &mut [Fact], reason: Option<String>) {
         let open = |fact: &Fact| match &fact.shape {
             PartialShape::Unranked(why) => *why == Why::NONE,
@@ -414,7 +414,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Labels the open dims of an input, so that rules can tell which dims stay equal.
+    /// Labels the dynamic dims of an input, so that rules can tell which dims stay equal.
     fn label(&mut self, outputs: &mut [Fact]) {
         for fact in outputs {
             let PartialShape::Ranked(dims) = &mut fact.shape else { continue };
@@ -426,8 +426,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes where the file declares what cannot be. Of what nobody reads, a file may say what it
-    /// likes.
+    /// Reports declarations that contradict the facts. Outputs that nothing reads do not count.
     fn compare_with_declared(&mut self, position: usize, layer: &Layer, outputs: &[Fact]) {
         for (index, (port, fact)) in layer.outputs.iter().zip(outputs).enumerate() {
             let Some((severity, message)) = difference(port, fact) else { continue };
@@ -449,8 +448,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the file declares, of the floating-point types that meet in a layer, another than
-    /// the rule takes: converters mixed them.
+    /// Whether the layer mixes floating-point types, and the file declares another of them than the
+    /// rule takes. Converters wrote such files.
     fn may_be_either(&self, position: usize, port: &ir::Port, fact: &Fact) -> bool {
         let Some(declared) = port.precision.filter(|t| t.is_real()) else { return false };
         let same_shape = Fact::new(declared, fact.shape.clone());
@@ -459,8 +458,8 @@ impl<'a> Walk<'a> {
             && self.inputs(position).iter().any(|input| input.element_type == declared)
     }
 
-    /// Whether an axis of 1 is all that is declared besides what is inferred of a product with a
-    /// vector: Model Optimizer kept the row or column that a vector becomes.
+    /// Whether the output of a MatMul with a vector is declared with an additional axis of size 1.
+    /// Model Optimizer kept the row or column that the vector becomes.
     fn is_product_of_vector(
         &self,
         position: usize,
@@ -482,7 +481,7 @@ fn is_error(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity == Severity::Error
 }
 
-/// The type and shape that a constant declares, for when its data is missing.
+/// The declared type and shape of a constant whose data are missing.
 fn stated(layer: &Layer) -> Option<Fact> {
     if !layer.is("Const") {
         return None;
@@ -492,13 +491,13 @@ fn stated(layer: &Layer) -> Option<Fact> {
     shape.is_static().then(|| Fact::new(element_type, shape))
 }
 
-/// Puts what the caller knows in place of what the model declares. Tells if it is given another
-/// type than it declares.
+/// Replaces what the model declares by what the caller knows. Returns a message if the caller gives
+/// another type than declared.
 fn specialise(graph: &Graph, output: &mut Fact, given: InputSpec) -> Option<String> {
     let declared = output.element_type;
     let taken = input_type(graph, declared);
     let mut differ = None;
-    // Real numbers that enter a body become those of its Parameter.
+    // Real inputs of a body are converted to the type of its Parameter.
     let becomes = |t: ElementType| graph.is_body() && t.is_real() && taken.is_real();
     let is_same = given.element_type.is_none_or(|t| t == taken);
     match given.element_type {
@@ -511,21 +510,21 @@ fn specialise(graph: &Graph, output: &mut Fact, given: InputSpec) -> Option<Stri
     if let Some(shape) = given.shape {
         output.shape = shape;
     }
-    // A value in another type than the graph's tells no shapes: those are integers.
+    // A value of another type does not determine shapes: those are integers.
     output.value = given.value.filter(|_| taken == declared && is_same);
     differ
 }
 
-/// Describes how a declared port contradicts what was inferred. What is open on one side
-/// contradicts nothing. Converters write the largest size of a dim that depends on the data; a
-/// smaller bound is a note.
+/// How a declared port contradicts the inferred fact. An unknown on either side contradicts
+/// nothing. Converters write the upper bound of a dim that depends on the data, so a declaration
+/// above the inferred bound is only a note.
 fn difference(port: &ir::Port, fact: &Fact) -> Option<(Severity, String)> {
     let declared_type = port.precision.unwrap_or(ElementType::Dynamic);
     let types = [declared_type, fact.element_type];
     let types_differ = types.iter().all(|t| t.is_static()) && types[0] != types[1];
     let open = |d: i64| if d < 0 { Dim::any() } else { Dim::fixed(d) };
     let declared: PartialShape = port.dims.iter().map(|&d| open(d)).collect();
-    // No <dim> at all is a scalar or an unknown rank; the file does not say which.
+    // A port without `<dim>` is a scalar or of unknown rank; the file does not say which.
     let shapes_differ = !port.dims.is_empty() && !declared.is_compatible(&fact.shape);
     let severity = match (types_differ, shapes_differ) {
         (false, false) => return None,
@@ -536,7 +535,7 @@ fn difference(port: &ir::Port, fact: &Fact) -> Option<(Severity, String)> {
     Some((severity, text))
 }
 
-/// Whether the declared sizes are upper bounds of the inferred ones.
+/// Whether the declared sizes are upper bounds of the inferred sizes.
 fn bounds(declared: &PartialShape, inferred: &PartialShape) -> bool {
     let (Some(declared), Some(inferred)) = (declared.dims(), inferred.dims()) else { return false };
     let bounds = |(d, i): (&Dim, &Dim)| d.meet(*i).is_some() || !i.is_static() && d.min() > i.max();
@@ -553,7 +552,7 @@ fn rule_diagnostic(layer: &Layer, op: &dyn Op, inputs: &[Fact], error: RuleError
     diagnostic
 }
 
-/// `input 2 (axes)`.
+/// The port as messages name it: `input 2 (axes)`.
 pub fn port_name(op: &dyn Op, input: usize) -> String {
     match op.input_names().get(input) {
         Some(name) => format!("input {input} ({name})"),
@@ -578,7 +577,7 @@ mod tests {
         for fact in ["[2,8]", "[2,..8]", "[?,8]", "[...]"].map(f32s) {
             assert_eq!(severity(&declared, &fact), None, "{fact}");
         }
-        // The largest size is known better than the file says.
+        // The inferred bound is tighter than the declared size.
         assert_eq!(severity(&declared, &f32s("[2,..7]")), Some(Severity::Note));
         for fact in ["[2,7]", "[2]", "[3,..7]", "[2,9..]"].map(f32s) {
             assert_eq!(severity(&declared, &fact), Some(Severity::Warning), "{fact}");

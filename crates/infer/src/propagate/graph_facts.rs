@@ -1,4 +1,4 @@
-//! What is known of a whole graph.
+//! The facts of a whole graph.
 
 use crate::extensions::Extensions;
 use crate::fact::Fact;
@@ -8,7 +8,7 @@ use ir::OutputRef;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is known of one layer.
+/// The facts of one layer.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
     /// The operation with its attributes.
@@ -19,7 +19,7 @@ pub struct NodeFacts {
     pub bodies: Vec<Facts>,
 }
 
-/// What is known of every layer of a graph.
+/// The facts of all layers of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub(crate) nodes: Vec<Option<NodeFacts>>,
@@ -29,8 +29,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts of the layer at a position of [`ir::Graph::layers`]; `None` for layers that
-    /// nothing needs or that are not supported.
+    /// The facts of the layer at an index of [`ir::Graph::layers`]; `None` for layers that nothing
+    /// needs and for unsupported ones.
     pub fn node(&self, layer: usize) -> Option<&NodeFacts> {
         self.nodes.get(layer)?.as_ref()
     }
@@ -40,17 +40,17 @@ impl Facts {
         self.node(output.layer)?.outputs.get(output.port)
     }
 
-    /// What variables were said to hold: see [`crate::Inputs::variables`].
+    /// The variables given to the propagation: see [`crate::Inputs::variables`].
     pub fn variables(&self) -> Option<&HashMap<String, Fact>> {
         self.variables.as_ref()
     }
 
-    /// The operations that the program has added: see [`crate::Inputs::extensions`].
+    /// The extensions of the program: see [`crate::Inputs::extensions`].
     pub fn extensions(&self) -> &Extensions {
         &self.extensions
     }
 
-    /// Why something is unknown, in words.
+    /// Why something is unknown, as text.
     pub fn reason(&self, why: Why) -> Option<&str> {
         let index = usize::try_from(why.0).ok()?.checked_sub(1)?;
         self.reasons.get(index).map(String::as_str)

@@ -1,7 +1,7 @@
-//! The element types in which callers give inputs and get outputs.
+//! The element types of inputs and outputs for callers.
 //!
-//! They are those of the graph, but for models of version 10: programs that run these know half
-//! precision as a way to store a model, and no integers of 64 bits. OpenVINO converts at the edge,
+//! They are those of the graph, except in models of IR version 10. Programs for such models use
+//! half precision only to store a model, and no 64-bit integers. OpenVINO converts at the boundary,
 //! and so does irrun: [`docs/formats.md`](../../../docs/formats.md).
 
 use ir::ElementType::{self, Dynamic, F16, F32, I32, I64, String, U32, U64};
@@ -22,7 +22,7 @@ pub fn output_type(graph: &Graph, computed: ElementType) -> ElementType {
     }
 }
 
-/// Whether types differ at the edge of a graph. Bodies have no callers.
+/// Whether the types for callers differ from those of the graph. Bodies have no callers.
 fn converts(graph: &Graph) -> bool {
     graph.version() == Version::V10 && !graph.is_body()
 }
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn types_of_version_10_are_those_that_openvino_shows() {
         let old = graph(Version::V10, false);
-        // As OpenVINO 2026.4 shows each type at an input and at an output.
+        // Each type at an input and at an output, as OpenVINO 2026.4 shows it.
         for row in [
             "boolean boolean f32",
             "u4 u4 f32",

@@ -1,4 +1,4 @@
-//! The walk over a graph, and what it finds.
+//! Propagation of facts through a graph, and its findings.
 
 mod causes;
 pub(crate) mod declared;

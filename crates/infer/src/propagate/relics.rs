@@ -1,7 +1,7 @@
-//! Attributes that converters wrote and no version of the operation has. They change nothing, and
-//! are no finding.
+//! Attributes that converters wrote but that no version of the operation has. They change nothing,
+//! so they are no finding.
 
-/// What Model Optimizer and POT wrote on layers of every type.
+/// Attributes that Model Optimizer and POT wrote on layers of any type.
 const ANYWHERE: &[&str] = &[
     "InputMemoryFormats",
     "OutputMemoryFormats",
@@ -11,8 +11,8 @@ const ANYWHERE: &[&str] = &[
     "primitives_priority",
 ];
 
-/// What they wrote on layers of some types: attributes of older IR versions, of the framework that
-/// a model came from, or of a sister operation.
+/// Attributes that they wrote on layers of some types: from older IR versions, from the original
+/// framework, or from a similar operation.
 const OF_TYPES: &[(&[&str], &[&str])] = &[
     (
         &[
@@ -103,7 +103,7 @@ const OF_TYPES: &[(&[&str], &[&str])] = &[
     (&["MatMul"], &["out-size"]),
 ];
 
-/// Whether an attribute that an operation does not have is a relic of an older converter.
+/// Whether an attribute that the operation lacks is a relic of an older converter.
 pub(crate) fn is_relic(op_type: &str, attribute: &str) -> bool {
     let of_type = |(op_types, names): &(&[&str], &[&str])| {
         op_types.contains(&op_type) && names.contains(&attribute)

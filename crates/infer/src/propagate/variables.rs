@@ -9,8 +9,8 @@ use ir::Graph;
 use std::any::Any;
 use std::collections::BTreeMap;
 
-/// What a model declares of each variable that it reads, bodies included, sorted by id. What a
-/// layer declares that could not be understood is not listed.
+/// The declared type and shape of each variable that a model reads, bodies included, sorted by id.
+/// Variables of layers that failed are not listed.
 pub fn variables(graph: &Graph) -> Vec<(String, Fact)> {
     let has_any = graph.order().iter().filter_map(|&p| graph.layers().get(p));
     if !has_any.into_iter().any(|l| l.is("ReadValue") || !l.bodies.is_empty()) {

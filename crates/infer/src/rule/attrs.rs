@@ -1,4 +1,4 @@
-//! Typed access to the attributes of a layer. What no rule has read is reported by `check`.
+//! Typed access to the attributes of a layer. `check` reports attributes that no rule has read.
 
 use crate::lattice::shape::PartialShape;
 use crate::rule::error::AttrError;
@@ -33,8 +33,8 @@ impl<'a> Attrs<'a> {
         self.layer.outputs.len()
     }
 
-    /// The ranks that the file declares for the outputs; `None` without any `<dim>`, which is a
-    /// scalar or an unknown rank.
+    /// The declared ranks of the outputs; `None` for a port without `<dim>`, which is a scalar or
+    /// of unknown rank.
     pub fn declared_ranks(&self) -> impl Iterator<Item = Option<usize>> {
         let rank = |port: &ir::Port| Some(port.dims.len()).filter(|rank| *rank > 0);
         self.layer.outputs.iter().map(rank)
@@ -50,7 +50,7 @@ impl<'a> Attrs<'a> {
         self.weights
     }
 
-    /// The text of an attribute, or nothing.
+    /// The text of an attribute, if it exists.
     pub fn text(&mut self, name: &str) -> Option<&'a str> {
         let position = self.layer.data.iter().position(|(key, _)| key == name)?;
         if let Some(used) = self.used.get_mut(position) {
@@ -59,14 +59,14 @@ impl<'a> Attrs<'a> {
         self.layer.data.get(position).map(|(_, value)| value.as_str())
     }
 
-    /// Marks attributes as known although they do not matter to irrun.
+    /// Marks attributes as known although irrun does not use them.
     pub fn ignore(&mut self, names: &[&str]) {
         for name in names {
             let _ = self.text(name);
         }
     }
 
-    /// Parses an attribute with `parse`, or nothing if it is absent.
+    /// Parses an attribute with `parse`, if it exists.
     pub fn optional<T>(
         &mut self,
         name: &str,
@@ -76,7 +76,7 @@ impl<'a> Attrs<'a> {
         parse(text.trim()).map(Some).map_err(|message| AttrError::new(name, message))
     }
 
-    /// Parses an attribute that must be there.
+    /// Parses a required attribute.
     pub fn required<T>(
         &mut self,
         name: &str,
@@ -85,7 +85,7 @@ impl<'a> Attrs<'a> {
         self.optional(name, parse)?.ok_or_else(|| AttrError::new(name, "is missing"))
     }
 
-    /// An integer that must be there.
+    /// A required integer.
     pub fn int(&mut self, name: &str) -> Result<i64> {
         self.required(name, number)
     }
@@ -112,7 +112,7 @@ impl<'a> Attrs<'a> {
         Ok(value)
     }
 
-    /// A number of things with a default, in a range of numbers from 0 on.
+    /// A count in a range of non-negative numbers, with an optional default.
     pub fn count_in(
         &mut self,
         name: &str,
@@ -123,12 +123,12 @@ impl<'a> Attrs<'a> {
         usize::try_from(value).map_err(|_| AttrError::new(name, format!("{value} is too large")))
     }
 
-    /// A size that must be there and at least 1.
+    /// A required size of at least 1.
     pub fn size(&mut self, name: &str) -> Result<usize> {
         self.count_in(name, None, 1..)
     }
 
-    /// A floating-point number that must be there.
+    /// A required floating-point number.
     pub fn float(&mut self, name: &str) -> Result<f64> {
         self.required(name, number)
     }
@@ -138,7 +138,7 @@ impl<'a> Attrs<'a> {
         Ok(self.optional(name, number)?.unwrap_or(default))
     }
 
-    /// A floating-point number in the precision that the operation computes in.
+    /// A floating-point number in f32, the precision in which the operation computes.
     pub fn single(&mut self, name: &str, default: Option<f32>) -> Result<f32> {
         match default {
             Some(default) => Ok(self.optional(name, number)?.unwrap_or(default)),
@@ -146,8 +146,8 @@ impl<'a> Attrs<'a> {
         }
     }
 
-    /// A truth value: true, false, 1 or 0 in any letter case. Any other text leaves the default,
-    /// as it does in OpenVINO, and is a finding of `check`.
+    /// A boolean: true, false, 1 or 0 in any letter case. Any other text gives the default, as in
+    /// OpenVINO, and is a finding of `check`.
     pub fn bool_or(&mut self, name: &str, default: bool) -> bool {
         let Some(text) = self.text(name) else { return default };
         match text.trim().to_ascii_lowercase().as_str() {
@@ -160,17 +160,17 @@ impl<'a> Attrs<'a> {
         }
     }
 
-    /// A list of numbers that must be there; blank text is an empty list.
+    /// A required list of numbers; blank text is an empty list.
     pub fn list<T: FromStr>(&mut self, name: &str) -> Result<Vec<T>> {
         self.required(name, numbers)
     }
 
-    /// A list of numbers, or nothing.
+    /// A list of numbers, if it exists.
     pub fn list_opt<T: FromStr>(&mut self, name: &str) -> Result<Option<Vec<T>>> {
         self.optional(name, numbers)
     }
 
-    /// One of several words, in any letter case, that must be there.
+    /// A required word out of several, in any letter case.
     pub fn choice<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<T> {
         self.required(name, |text| word(text, words))
     }
@@ -180,7 +180,7 @@ impl<'a> Attrs<'a> {
         Ok(self.optional(name, |text| word(text, words))?.unwrap_or(default))
     }
 
-    /// An element type that must be there.
+    /// A required element type.
     pub fn element_type(&mut self, name: &str) -> Result<ElementType> {
         self.required(name, element_type)
     }
@@ -198,12 +198,12 @@ impl<'a> Attrs<'a> {
         }
     }
 
-    /// A partial shape, or nothing.
+    /// A partial shape, if it exists.
     pub fn shape_opt(&mut self, name: &str) -> Result<Option<PartialShape>> {
         self.optional(name, |text| text.parse().map_err(|e: crate::ShapeTextError| e.to_string()))
     }
 
-    /// Findings about attributes that nothing has read, or that were read as their default.
+    /// The attributes that were not read, and findings about those that gave their default.
     pub fn finish(self) -> (Vec<String>, Vec<String>) {
         let unread = self.layer.data.iter().zip(&self.used).filter(|(_, used)| !**used);
         (unread.map(|((name, _), _)| name.clone()).collect(), self.ignored)

@@ -1,4 +1,4 @@
-//! What rules share, and how a rule asks for what is inside a layer's bodies.
+//! What the rules of a propagation share, and how a rule asks about bodies.
 
 use crate::fact::Fact;
 use crate::lattice::dim::Why;
@@ -8,10 +8,11 @@ use crate::rule::error::RuleError;
 use ir::Diagnostic;
 use std::collections::HashMap;
 
-/// The bodies of a layer, for its rule. The propagation implements it: a rule knows no graph.
+/// The bodies of a layer, as its rule sees them. The propagation implements it; rules know no
+/// graph.
 pub(crate) trait Bodies {
-    /// Propagates through a body whose Parameters are given, and returns the facts of its Results;
-    /// nothing if the layer has no such body. What the last call found is kept.
+    /// Propagates through a body with these Parameters, and returns the facts of its Results;
+    /// `None` if the layer has no such body. The facts of the last call are kept.
     fn propagate(
         &mut self,
         body: usize,
@@ -19,7 +20,7 @@ pub(crate) trait Bodies {
         context: &mut PropagationContext,
     ) -> Option<Vec<Fact>>;
 
-    /// What the last propagation has found wrong in a body.
+    /// The findings of the last propagation through a body.
     fn findings(&mut self, body: usize) -> &mut [Diagnostic];
 }
 
@@ -28,20 +29,20 @@ pub(crate) trait Bodies {
 pub(crate) struct PropagationContext {
     pub(crate) symbols: Symbols,
     pub(crate) variables: Option<HashMap<String, Fact>>,
-    /// What ReadValue declares, by variable id.
+    /// The declarations of ReadValue layers, by variable id.
     pub(crate) declared: HashMap<String, Fact>,
     pub(crate) nominal: bool,
     pub(crate) reasons: Vec<String>,
-    /// Walks through bodies so far.
+    /// How many times bodies have been propagated through.
     pub(crate) bodies: usize,
 }
 
 impl PropagationContext {
-    /// Counts a walk through a body. A loop walks its body until shapes settle, and each of these
-    /// walks does so with the bodies inside: without a limit a small file could ask for any number.
+    /// Counts a propagation through a body. A loop propagates until its shapes settle, and so do
+    /// the loops inside: without a limit a small file could take arbitrarily long.
     ///
     /// # Errors
-    /// When there have been too many walks.
+    /// When there have been too many.
     pub(crate) fn enter_body(&mut self) -> Result<(), RuleError> {
         const MAX_WALKS: usize = 50_000;
         self.bodies += 1;
@@ -52,7 +53,7 @@ impl PropagationContext {
         Ok(())
     }
 
-    /// Keeps why something is unknown.
+    /// Stores why something is unknown.
     pub(crate) fn reason(&mut self, text: String) -> Why {
         self.reasons.push(text);
         Why(u32::try_from(self.reasons.len()).unwrap_or(0))

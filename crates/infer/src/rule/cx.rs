@@ -1,4 +1,4 @@
-//! What a rule sees: the facts of its inputs, and a place to put those of its outputs.
+//! What a rule sees: the facts of its inputs, and its outputs.
 
 use crate::fact::Fact;
 use crate::lattice::dim::{Dim, Why};
@@ -22,7 +22,7 @@ pub struct InferCx<'a> {
     pub(crate) context: &'a mut PropagationContext,
     pub(crate) reason: Option<String>,
     bodies: &'a mut dyn Bodies,
-    /// Inputs whose value was asked for.
+    /// Inputs whose values were asked for.
     pub(crate) consulted: Cell<InputSet>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> InferCx<'a> {
         self.outputs.len()
     }
 
-    /// Whether sizes are wanted as the specification names them; see [`crate::Inputs::nominal`].
+    /// Whether to give sizes as the specification defines them; see [`crate::Inputs::nominal`].
     pub fn nominal(&self) -> bool {
         self.context.nominal
     }
@@ -65,7 +65,7 @@ impl<'a> InferCx<'a> {
         Err(RuleError::new(format!("it takes {wanted} inputs, not {count}")))
     }
 
-    /// Everything known of an input; a missing input is an unknown tensor.
+    /// The fact of an input; a missing input is unknown.
     pub fn fact(&self, input: usize) -> Fact {
         let _ = self.value(input);
         self.inputs.get(input).cloned().unwrap_or_else(Fact::unknown)
@@ -87,18 +87,18 @@ impl<'a> InferCx<'a> {
         self.shape(input).rank()
     }
 
-    /// The values of an input as far as they are known.
+    /// The values of an input, as far as they are known.
     pub fn value(&self, input: usize) -> Option<&'a PartialValue> {
         self.consulted.set(self.consulted.get().with(InputSet::one(input)));
         self.inputs.get(input)?.value.as_deref()
     }
 
-    /// The values of an input of integers as far as they are known.
+    /// The values of an integer input, as far as they are known.
     pub fn intervals(&self, input: usize) -> Option<&'a [Interval]> {
         self.value(input)?.intervals()
     }
 
-    /// The first value of an input of integers, as far as it is known.
+    /// The first value of an integer input, as far as it is known.
     pub fn interval(&self, input: usize) -> Option<Interval> {
         self.intervals(input)?.first().copied()
     }
@@ -116,7 +116,7 @@ impl<'a> InferCx<'a> {
         }
     }
 
-    /// Whether the first value of an input of numbers is true, if it is known.
+    /// Whether the first value of a numeric input is not 0, if it is known.
     pub fn truth(&self, input: usize) -> Option<bool> {
         self.value(input)?.truth()
     }
@@ -124,7 +124,7 @@ impl<'a> InferCx<'a> {
     /// The element type of an input, which must satisfy `allowed` if it is known.
     ///
     /// # Errors
-    /// With `expected` as the description of what is allowed.
+    /// With `expected` as the description of the allowed types.
     pub fn expect_type(
         &self,
         input: usize,
@@ -138,7 +138,7 @@ impl<'a> InferCx<'a> {
         Err(RuleError::element_type(input, format!("must be {expected}, not {found}")))
     }
 
-    /// The element type of an input of numbers: integers or floating-point values.
+    /// The element type of a numeric input: integers or floating-point values.
     ///
     /// # Errors
     /// When it is anything else.
@@ -146,7 +146,7 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "a numeric type", |t| t.is_integral() || t.is_real())
     }
 
-    /// The element type of an input of floating-point values.
+    /// The element type of a floating-point input.
     ///
     /// # Errors
     /// When it is anything else.
@@ -154,7 +154,7 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "a floating-point type", ElementType::is_real)
     }
 
-    /// The element type of an input of integers of any width.
+    /// The element type of an integer input of any width.
     ///
     /// # Errors
     /// When it is anything else.
@@ -162,8 +162,8 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "an integer type", ElementType::is_integral)
     }
 
-    /// The element type of an input of axes or counts: integers, or the numbers and truth values
-    /// that files have in their place and OpenVINO takes for integers.
+    /// The element type of an input of axes or counts: integers, or the real numbers and booleans
+    /// that files hold in their place, as OpenVINO allows.
     ///
     /// # Errors
     /// When it is anything else.
@@ -172,7 +172,7 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "an integer type", counts)
     }
 
-    /// The element type of an input of integers, or of truth values in their place.
+    /// The element type of an input of integers, or of booleans in their place.
     ///
     /// # Errors
     /// When it is anything else.
@@ -190,7 +190,7 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "i32 or i64", index)
     }
 
-    /// The element type of a condition: boolean, or numbers that are true unless they are 0.
+    /// The element type of a condition: boolean, or numbers, which are true unless they are 0.
     ///
     /// # Errors
     /// When it is anything else.
@@ -200,7 +200,7 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "boolean or a number", is_condition)
     }
 
-    /// The element type of an input of truth values.
+    /// The element type of a boolean input.
     ///
     /// # Errors
     /// When it is anything but boolean.
@@ -208,7 +208,7 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "boolean", |t| t == ElementType::Boolean)
     }
 
-    /// The one element type that the given inputs share.
+    /// The element type that these inputs share.
     ///
     /// # Errors
     /// When two of them differ.
@@ -229,10 +229,10 @@ impl<'a> InferCx<'a> {
         Ok(common)
     }
 
-    /// The one element type that the given inputs of numbers share.
+    /// The element type that these numeric inputs share.
     ///
     /// # Errors
-    /// When one is not of numbers, or two of them differ.
+    /// When one is not numeric, or two of them differ.
     pub fn same_number(
         &self,
         inputs: impl IntoIterator<Item = usize> + Clone,
@@ -241,10 +241,10 @@ impl<'a> InferCx<'a> {
         self.same_type(inputs)
     }
 
-    /// The one element type that the given inputs of floating-point values share.
+    /// The element type that these floating-point inputs share.
     ///
     /// # Errors
-    /// When one is of another type, or two of them differ.
+    /// When one has another type, or two of them differ.
     pub fn same_real(
         &self,
         inputs: impl IntoIterator<Item = usize> + Clone,
@@ -253,8 +253,8 @@ impl<'a> InferCx<'a> {
         self.same_type(inputs)
     }
 
-    /// The element type of the first of some inputs. The others may be of other floating-point
-    /// types if it is one: converters wrote f32 beside f16, and OpenVINO takes it.
+    /// The element type of the first of these inputs. If it is floating-point, the others may have
+    /// other floating-point types: converters mixed f32 and f16, and OpenVINO accepts it.
     ///
     /// # Errors
     /// When two of them differ otherwise.
@@ -270,10 +270,10 @@ impl<'a> InferCx<'a> {
         }
     }
 
-    /// As [`InferCx::mixed`], of floating-point values alone.
+    /// As [`InferCx::mixed`], for floating-point inputs only.
     ///
     /// # Errors
-    /// When one is of another type.
+    /// When one has another type.
     pub fn mixed_real(
         &self,
         inputs: impl IntoIterator<Item = usize> + Clone,
@@ -295,10 +295,10 @@ impl<'a> InferCx<'a> {
         Err(RuleError::at(input, format!("must have rank {wanted}, not {rank}")))
     }
 
-    /// Checks that an input has `rank` axes, the last of which can hold `size`.
+    /// Checks that an input has rank `rank`, and a last axis that can be `size`.
     ///
     /// # Errors
-    /// When it has not.
+    /// When it does not.
     pub fn expect_rows(&self, input: usize, rank: usize, size: i64) -> Result<(), RuleError> {
         self.expect_rank(input, rank..=rank)?;
         let shape = self.shape(input);
@@ -307,7 +307,7 @@ impl<'a> InferCx<'a> {
         Ok(())
     }
 
-    /// Checks that an input can hold one element, which the message calls `what`.
+    /// Checks that an input can hold exactly one element, which the message calls `what`.
     ///
     /// # Errors
     /// When it holds more or none.
@@ -317,8 +317,8 @@ impl<'a> InferCx<'a> {
         Ok(())
     }
 
-    /// What an axis of an input and a dim, which it must be able to equal, both allow; `name` is
-    /// what the axis counts, for messages.
+    /// The sizes that both an axis of an input and `dim` allow. `name` is what the axis counts, for
+    /// messages.
     ///
     /// # Errors
     /// When there is no such size.
@@ -334,7 +334,8 @@ impl<'a> InferCx<'a> {
         expected.meet(shape.dim(axis)).ok_or_else(|| RuleError::at(input, message()))
     }
 
-    /// The one size that an axis of each of some inputs has; `what` it counts is for messages.
+    /// The size that an axis of each of these inputs shares. `what` is what it counts, for
+    /// messages.
     ///
     /// # Errors
     /// When two of them differ.
@@ -361,7 +362,7 @@ impl<'a> InferCx<'a> {
     }
 
     /// Sets an output together with its value. A file may leave out ports of outputs that nothing
-    /// reads: the operation has them all the same.
+    /// reads; the operation still has these outputs.
     pub fn set_fact(&mut self, output: usize, fact: Fact) {
         let count = self.outputs.len().max(output + 1);
         self.outputs.resize(count, None);
@@ -370,36 +371,36 @@ impl<'a> InferCx<'a> {
         }
     }
 
-    /// Says why the dims that this rule leaves open are unknown, unless they carry a reason.
+    /// Gives the reason for the dims that this rule leaves unknown, unless they have one.
     pub fn because(&mut self, reason: impl Into<String>) {
         self.reason = Some(reason.into());
     }
 
-    /// A shape of unknown rank, and why it is unknown.
+    /// A shape of unknown rank, with the reason.
     pub fn unranked(&mut self, reason: &str) -> PartialShape {
         self.because(reason);
         PartialShape::unranked()
     }
 
-    /// Which dims are known to be equal.
+    /// The equalities between dims.
     pub fn symbols(&mut self) -> &mut Symbols {
         &mut self.context.symbols
     }
 
-    /// What variables hold when the run begins, if a run is about to begin.
+    /// The variables at the beginning of a run, if they are known.
     pub fn variables(&self) -> Option<&HashMap<String, Fact>> {
         self.context.variables.as_ref()
     }
 
-    /// What the ReadValue of a variable declares, if the graph is known and has one.
+    /// The declaration of a variable by a ReadValue, if the graph is known and has one.
     pub fn declared_variable(&self, id: &str) -> Option<&Fact> {
         self.context.declared.get(id)
     }
 
-    /// Propagates through a body whose Parameters are given `parameters`, and returns the facts
-    /// of its Results. The facts of the last call are kept.
+    /// Propagates through a body with these Parameters, and returns the facts of its Results. The
+    /// facts of the last call are kept.
     ///
-    /// # Errors
+    /// When the layer has no such body. Findings inside the body are reported there.
     /// When the layer has no such body. What is wrong inside the body is reported there.
     pub fn body(
         &mut self,
@@ -411,12 +412,12 @@ impl<'a> InferCx<'a> {
         results.ok_or_else(|| RuleError::new(format!("it has no body {body}")))
     }
 
-    /// Tells whether the last walk through a body found that its types or shapes cannot work.
+    /// Whether the last propagation through a body found that its types or shapes cannot work.
     pub fn fails(&mut self, body: usize) -> bool {
         self.bodies.findings(body).iter().any(cannot_work)
     }
 
-    /// Makes notes of what is wrong with the types and shapes of a body that may not run.
+    /// Demotes findings about types and shapes of a body that may not run to notes.
     pub fn excuse(&mut self, body: usize) {
         let is_of_shapes = |d: &&mut Diagnostic| cannot_work(d) || d.code == Code::Declared;
         for finding in self.bodies.findings(body).iter_mut().filter(is_of_shapes) {
@@ -450,7 +451,7 @@ pub struct ValueCx<'a> {
 }
 
 impl<'a> ValueCx<'a> {
-    /// Which output the value is asked of.
+    /// The output whose value is asked for.
     pub fn output(&self) -> usize {
         self.output
     }
@@ -465,7 +466,7 @@ impl<'a> ValueCx<'a> {
         self.inputs.get(input)
     }
 
-    /// The values of an input as far as they are known.
+    /// The values of an input, as far as they are known.
     pub fn value(&self, input: usize) -> Option<&'a PartialValue> {
         self.inputs.get(input)?.value.as_deref()
     }
@@ -480,12 +481,12 @@ impl<'a> ValueCx<'a> {
         self.outputs.get(self.output).map_or(ElementType::Dynamic, |fact| fact.element_type)
     }
 
-    /// The sizes of the output. A value is asked for only when they are known.
+    /// The sizes of the output. Values are asked for only if these are known.
     pub fn sizes(&self) -> smallvec::SmallVec<[usize; 6]> {
         self.outputs.get(self.output).and_then(|fact| fact.shape.sizes()).unwrap_or_default()
     }
 
-    /// The value of an input under the output's shape, for operations that only rename.
+    /// The value of an input in the shape of the output, for reshapes.
     pub fn passed_through(&self, input: usize) -> Option<PartialValue> {
         self.value(input)?.reshaped(&self.sizes())
     }

@@ -1,9 +1,8 @@
-//! Errors of rules and attributes. Operations never know their node's name: the driver adds the
-//! layer, the port's name and the line, once.
+//! Errors of rules and attributes. Rules do not know names: the driver adds layer, port and line.
 
 use ir::Code;
 
-/// An input or an attribute breaks a rule of the operation.
+/// An input or an attribute that breaks a rule of the operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RuleError {
@@ -11,7 +10,7 @@ pub struct RuleError {
     pub code: Code,
     /// The input it concerns.
     pub input: Option<usize>,
-    /// The rule with the numbers that break it.
+    /// The rule, with the numbers that break it.
     pub message: String,
 }
 
@@ -32,7 +31,7 @@ impl RuleError {
     }
 }
 
-/// An attribute is missing, malformed or out of range.
+/// A missing, malformed or out-of-range attribute.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("attribute {name}: {message}")]
 pub struct AttrError {

@@ -1,10 +1,10 @@
 //! Sets of the inputs of one operation.
 
-/// Some of the inputs of an operation. Inputs from the 64th on are in it together or not at all.
+/// Some of the inputs of an operation. Inputs from index 63 on share one bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputSet(u64);
 
-/// What input 63 and all behind it share.
+/// The bit of input 63 and all after it.
 const LAST: usize = 63;
 
 impl InputSet {
@@ -29,8 +29,8 @@ impl InputSet {
         set
     }
 
-    /// Those of `count` inputs of which something holds, for all of the inputs that are in the set
-    /// together.
+    /// The inputs of `count` for which `holds` is true. Those that share a bit are in the set only
+    /// if it holds for all of them.
     pub fn of_which(count: usize, holds: impl Fn(usize) -> bool) -> InputSet {
         let first = (0..count.min(LAST)).filter(|&input| holds(input)).map(InputSet::one);
         let set = first.fold(InputSet::NONE, InputSet::with);
@@ -38,7 +38,7 @@ impl InputSet {
         if rest { set.with(InputSet::one(LAST)) } else { set }
     }
 
-    /// What is in one of two sets.
+    /// The union of two sets.
     pub const fn with(self, other: InputSet) -> InputSet {
         InputSet(self.0 | other.0)
     }

@@ -1,4 +1,4 @@
-//! What a rule is, and what it sees: attributes, inputs, and the propagation around it.
+//! Rules of operations, and what they see: attributes, inputs and context.
 
 pub(crate) mod attrs;
 pub(crate) mod context;

@@ -1,4 +1,4 @@
-//! What an operation is: attributes, a rule for types and shapes, and a rule for small values.
+//! Operations: attributes, a rule for types and shapes, and a rule for small values.
 
 use crate::lattice::value::PartialValue;
 use crate::rule::attrs::Attrs;
@@ -10,7 +10,7 @@ use std::fmt::Debug;
 
 /// An operation with its attributes. One type serves a family or all versions of an operation.
 pub trait Op: Any + Debug + Send + Sync {
-    /// Names of the inputs in the words of the specification, for messages.
+    /// Names of the inputs as in the specification, for messages.
     fn input_names(&self) -> &'static [&'static str] {
         &[]
     }
@@ -19,11 +19,11 @@ pub trait Op: Any + Debug + Send + Sync {
     /// shapes.
     ///
     /// # Errors
-    /// The rule that the inputs break.
+    /// When the inputs break a rule.
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError>;
 
-    /// Values of a small output as far as they follow from the values of the inputs. Only
-    /// operations that shapes are computed with override this.
+    /// Values of a small output, as far as they follow from those of the inputs. Only operations of
+    /// shape arithmetic override this.
     fn value(&self, _cx: &ValueCx<'_>) -> Option<PartialValue> {
         None
     }
@@ -34,20 +34,20 @@ pub trait Op: Any + Debug + Send + Sync {
     }
 }
 
-/// Reads the attributes of a layer. `Kind` tells the members or versions of a family apart; it
+/// Reads the attributes of a layer. `Kind` distinguishes the members or versions of a family; it
 /// comes from the row of the table.
 pub trait Parse: Op + Sized {
-    /// What the row adds to the name: `()` for an operation of its own.
+    /// What the row adds to the name; `()` for an operation without a family.
     type Kind;
 
     /// Reads and checks the attributes.
     ///
     /// # Errors
-    /// The attribute that is missing, malformed or out of range.
+    /// When an attribute is missing, malformed or out of range.
     fn parse(kind: Self::Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError>;
 }
 
-/// Implements [`Parse`] for an operation of its own that has no attributes.
+/// Implements [`Parse`] for an operation without kind and attributes.
 macro_rules! no_attributes {
     ($op:ident) => {
         impl Parse for $op {
@@ -62,15 +62,15 @@ macro_rules! no_attributes {
 
 pub(crate) use no_attributes;
 
-/// What holds for every use of an operation.
+/// Properties of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpTraits {
-    /// The outputs depend on the inputs only: the operation may be folded or shared.
+    /// The outputs depend on the inputs only, so the operation may be folded or shared.
     pub pure: bool,
-    /// Inputs whose elements are moved but never looked at. An operation that moves works on any
-    /// element type by its size.
+    /// Inputs whose elements are moved but not computed with. Such an operation works on any
+    /// element type, by its size.
     pub moves: InputSet,
-    /// Takes f16 and f32 together, as the rule allows, though its kernels want one type.
+    /// Accepts both f16 and f32 inputs, while its kernels take one type.
     pub mixes: bool,
 }
 
@@ -78,7 +78,7 @@ impl OpTraits {
     /// Computes its outputs from its inputs.
     pub const PURE: OpTraits = OpTraits { pure: true, moves: InputSet::NONE, mixes: false };
 
-    /// Has a state or an effect: random numbers, variables.
+    /// Has state or an effect: random numbers, variables.
     pub const STATEFUL: OpTraits = OpTraits { pure: false, moves: InputSet::NONE, mixes: false };
 
     /// Moves elements of these inputs, whatever their type.
@@ -86,7 +86,7 @@ impl OpTraits {
         OpTraits { pure: true, moves: inputs, mixes: false }
     }
 
-    /// The same for an operation that takes floating-point types together: see [`InferCx::mixed`].
+    /// The same for an operation that mixes floating-point types: see [`InferCx::mixed`].
     ///
     /// [`InferCx::mixed`]: crate::InferCx::mixed
     pub const fn mixing(self) -> OpTraits {

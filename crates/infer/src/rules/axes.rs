@@ -4,7 +4,7 @@ use crate::rule::cx::InferCx;
 use crate::rule::error::RuleError;
 use smallvec::SmallVec;
 
-/// The axis `0..rank` that `axis` means, or the range it had to be in.
+/// The axis in `0..rank` that `axis` stands for.
 ///
 /// # Errors
 /// `axis 5 is out of range for rank 4, [-4, 3]`.
@@ -23,7 +23,7 @@ pub fn normalize(axis: i64, rank: usize) -> Result<usize, RuleError> {
     }
 }
 
-/// As [`normalize`], for an axis that an input holds.
+/// As [`normalize`], for an axis given by an input.
 ///
 /// # Errors
 /// As [`normalize`], about that input.
@@ -31,10 +31,10 @@ pub fn normalize_of(input: usize, axis: i64, rank: usize) -> Result<usize, RuleE
     normalize(axis, rank).map_err(|e| RuleError { input: Some(input), ..e })
 }
 
-/// The axes that a list of axes means, in its order.
+/// The axes that a list stands for, in its order.
 ///
 /// # Errors
-/// As [`normalize_of`] the input that holds the list.
+/// As [`normalize_of`] the input with the list.
 pub fn normalize_all(
     axes: &[i64],
     rank: usize,
@@ -43,7 +43,7 @@ pub fn normalize_all(
     axes.iter().map(|&axis| normalize_of(input, axis, rank)).collect()
 }
 
-/// As [`normalize_all`], refusing an axis that is named twice.
+/// As [`normalize_all`], without duplicates.
 ///
 /// # Errors
 /// As [`normalize_all`], and for duplicates.
@@ -61,12 +61,12 @@ pub fn normalize_unique(
     Ok(normal)
 }
 
-/// The axes of input 0 that another input lists; `None` while they or the rank are unknown.
+/// The axes of input 0 that another input lists; `None` if they or the rank are unknown.
 ///
 /// # Errors
-/// When that input is no list of integers, and as [`normalize_all`].
+/// When that input is not a list of integers, and as [`normalize_all`].
 pub fn of_input(cx: &InferCx<'_>, input: usize) -> Result<Option<SmallVec<[usize; 6]>>, RuleError> {
-    // Constants may be numbers, as OpenVINO has it.
+    // A constant may hold real numbers, as OpenVINO allows.
     let known = cx.value(input).is_some();
     if known {
         cx.expect_axes(input)?

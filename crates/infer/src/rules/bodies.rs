@@ -1,4 +1,4 @@
-//! How the inputs and outputs of a layer with bodies reach the Parameters and Results inside.
+//! Port maps: how inputs and outputs of a layer connect to the Parameters and Results of a body.
 
 use crate::fact::Fact;
 use crate::rule::error::AttrError;
@@ -7,29 +7,30 @@ use ir::{Body, PortMap};
 /// What feeds a Parameter of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// Nothing in the map: the Parameter is not used.
+    /// Nothing: the Parameter is not in the map and not used.
     Nothing,
     /// An input of the layer, the same in every iteration.
     Input(usize),
-    /// A part of an input, another in every iteration.
+    /// A slice of an input, another one in each iteration.
     Sliced(usize, ir::Slice),
-    /// An input at first, then what a Result gave in the iteration before.
+    /// An input in the first iteration, then a Result of the previous iteration.
     Merged {
         /// The input of the first iteration.
         input: usize,
-        /// Position of the Result.
+        /// Index of the Result.
         result: usize,
     },
     /// The number of the iteration.
     Counter,
 }
 
-/// Where an output of the layer comes from.
+/// The source of an output of the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyOutput {
-    /// Position of the Result.
+    /// Index of the Result.
     pub result: usize,
-    /// How the results of all iterations are put together; without it the last one counts.
+    /// How the results of all iterations are concatenated; without it, the result of the last
+    /// iteration.
     pub slice: Option<ir::Slice>,
 }
 
@@ -40,9 +41,9 @@ pub struct Map {
     pub feeds: Vec<Feed>,
     /// For each output of the layer.
     pub outputs: Vec<BodyOutput>,
-    /// Position of the Result that says whether to go on.
+    /// Index of the Result that says whether to continue.
     pub condition: Option<usize>,
-    /// For each Parameter its name.
+    /// The name of each Parameter.
     names: Vec<String>,
 }
 
@@ -50,7 +51,7 @@ impl Map {
     /// Resolves the map of a body.
     ///
     /// # Errors
-    /// When it names what is not there; the reader has checked the rest.
+    /// When it names a port that does not exist; the reader has checked the rest.
     pub fn new(body: &Body) -> Result<Map, AttrError> {
         let lost =
             |what: &str| AttrError::new("port_map", format!("names a {what} that is not there"));
@@ -104,7 +105,7 @@ fn position(body: &Body, list: &[usize], id: u64) -> Option<usize> {
     list.iter().position(|&p| p == layer)
 }
 
-/// A fact without its value, which may differ from iteration to iteration.
+/// A fact without its value, which may change between iterations.
 pub fn without_value(fact: Fact) -> Fact {
     Fact { value: None, ..fact }
 }

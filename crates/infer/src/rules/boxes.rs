@@ -1,4 +1,4 @@
-//! Boxes of feature maps, as the pooling of regions of interest takes them.
+//! Boxes on feature maps, as ROI pooling takes them.
 
 use crate::lattice::dim::Dim;
 use crate::require;
@@ -7,11 +7,11 @@ use crate::rule::cx::InferCx;
 use crate::rule::error::{AttrError, RuleError};
 use ir::ElementType;
 
-/// Checks feature maps in input 0 and boxes of `size` numbers each in input 1; gives the element
+/// Checks feature maps in input 0 and boxes of `size` numbers each in input 1. Returns the element
 /// type of the maps and the number of boxes.
 ///
 /// # Errors
-/// When their types are not floating-point, or their shapes are others.
+/// When their types are not floating-point, or their shapes do not match.
 pub(crate) fn boxes(cx: &InferCx<'_>, size: i64) -> Result<(ElementType, Dim), RuleError> {
     for (input, rank) in [(0, 4), (1, 2)] {
         cx.expect_real(input)?;
@@ -35,7 +35,7 @@ pub(crate) fn scale(attrs: &mut Attrs<'_>) -> Result<f64, AttrError> {
     Err(AttrError::new("spatial_scale", format!("{scale} is not a positive number")))
 }
 
-/// Reads a count of bins or samples from `least` on; 1 where it is left out and may be.
+/// Reads a count of bins or samples, at least `least`; 1 if it is absent and optional.
 ///
 /// # Errors
 /// When it is missing or out of range.
@@ -48,5 +48,5 @@ pub(crate) fn count(
     attrs.count_in(name, (!required).then_some(1), least..=MOST)
 }
 
-/// Squares of counts up to here fit 32 bits.
+/// The square of a count up to this fits in 32 bits.
 const MOST: i64 = 1 << 15;

@@ -1,4 +1,4 @@
-//! How operands of different shapes meet: NumPy, PDPD, and not at all.
+//! Broadcasting: NumPy, PDPD, or none.
 
 use crate::lattice::dim::Dim;
 use crate::lattice::shape::{Dims, PartialShape};
@@ -12,9 +12,9 @@ use crate::rule::error::{AttrError, RuleError};
 pub enum AutoBroadcast {
     /// Shapes must be equal.
     None,
-    /// Aligned at the last axis; a size of 1 is repeated.
+    /// Aligned at the last axis; sizes of 1 are broadcast.
     Numpy,
-    /// The second operand is aligned at an axis of the first, -1 for its last axes.
+    /// The second operand is aligned at an axis of the first; -1 means its last axes.
     Pdpd(i64),
 }
 
@@ -25,7 +25,7 @@ impl AutoBroadcast {
     /// When it is not one of none, numpy, pdpd and their older spellings.
     pub fn parse(attrs: &mut Attrs<'_>, default: AutoBroadcast) -> Result<Self, AttrError> {
         let words = [("none", 0), ("explicit", 0), ("numpy", 1), ("pdpd", 2)];
-        // The specification's name, and the one that OpenVINO's writer uses.
+        // The name in the specification, and the one that OpenVINO's writer uses.
         let axis = attrs.int_or("axis", -1)?;
         let axis = attrs.int_or("auto_broadcast.auto_broadcast_axis", axis)?;
         Ok(
@@ -45,7 +45,7 @@ impl AutoBroadcast {
 
     /// The shape of the result.
     ///
-    /// # Errors
+    /// When the shapes cannot be broadcast.
     /// When the shapes do not fit each other.
     pub fn apply(
         self,
@@ -60,9 +60,9 @@ impl AutoBroadcast {
         }
     }
 
-    /// The sizes that operand `b` has when it is aligned with `a` for numpy's rule.
+    /// The sizes of operand `b`, aligned with `a` for NumPy broadcasting.
     ///
-    /// Only pdpd moves it: sizes of 1 are added behind.
+    /// Only PDPD moves `b`: sizes of 1 are added after its own.
     pub fn aligned(self, a: &[usize], b: &[usize]) -> Vec<usize> {
         let AutoBroadcast::Pdpd(axis) = self else { return b.to_vec() };
         let b = trimmed(b);
@@ -72,15 +72,15 @@ impl AutoBroadcast {
     }
 }
 
-/// Both shapes at once.
+/// The shape that both allow.
 fn same(a: &PartialShape, b: &PartialShape) -> Result<PartialShape, RuleError> {
     a.meet(b).ok_or_else(|| RuleError::new(format!("shapes {a} and {b} must be equal")))
 }
 
-/// NumPy's rule.
+/// NumPy broadcasting.
 ///
 /// # Errors
-/// Naming the sizes that differ.
+/// When the shapes cannot be broadcast; the message names the sizes.
 pub fn numpy(
     a: &PartialShape,
     b: &PartialShape,
@@ -103,7 +103,7 @@ pub fn numpy(
     (0..rank).map(dim).collect()
 }
 
-/// The dim that two dims give; `None` if they do not fit.
+/// The broadcast of two dims; `None` if they are incompatible.
 pub fn merge(a: Dim, b: Dim, symbols: &Symbols) -> Option<Dim> {
     if symbols.same(a.symbol(), b.symbol()) {
         return a.meet(b);
@@ -118,7 +118,7 @@ pub fn merge(a: Dim, b: Dim, symbols: &Symbols) -> Option<Dim> {
     }
 }
 
-/// Trailing sizes of 1 do not take part.
+/// Trailing sizes of 1 are ignored.
 fn trimmed(b: &[usize]) -> &[usize] {
     let keep = b.iter().rposition(|s| *s != 1).map_or(0, |i| i + 1);
     b.get(..keep).unwrap_or(b)
@@ -151,10 +151,10 @@ fn pdpd(a: &PartialShape, b: &PartialShape, axis: i64) -> Result<PartialShape, R
     Ok(PartialShape::Ranked(out))
 }
 
-/// Sets output 0 to the broadcast of inputs 0 and 1, as the given element type.
+/// Sets output 0 to the broadcast shape of inputs 0 and 1, with this element type.
 ///
 /// # Errors
-/// When the shapes do not fit each other.
+/// When the shapes cannot be broadcast.
 pub fn set_broadcast(
     cx: &mut InferCx<'_>,
     rule: AutoBroadcast,

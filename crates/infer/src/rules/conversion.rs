@@ -1,9 +1,9 @@
-//! Small values as another element type.
+//! Conversion of small values to another element type.
 
 use crate::lattice::value::{Elements, Interval, PartialValue, f64_to_int, int_to_f64, wrap_int};
 use ir::ElementType;
 
-/// A value as another type: exact values convert exactly, bounds stay bounds.
+/// A value converted to another type: exact values exactly, bounds as bounds.
 pub(crate) fn converted(value: &PartialValue, to: ElementType) -> Option<PartialValue> {
     let sizes = &value.sizes;
     let to_int = to.integer_range().is_some();
@@ -30,7 +30,7 @@ pub(crate) fn converted(value: &PartialValue, to: ElementType) -> Option<Partial
             let convert = |(lo, hi): &(f64, f64)| {
                 match to {
                     _ if lo.is_nan() || hi.is_nan() => Interval::any(to),
-                    // Nothing is cut off first: 0.5 is true.
+                    // Not truncated first: 0.5 is true.
                     ElementType::Boolean if *lo > 0.0 || *hi < 0.0 => Interval::exact(1),
                     ElementType::Boolean if *lo == 0.0 && *hi == 0.0 => Interval::exact(0),
                     ElementType::Boolean => Interval::any(to),
@@ -47,7 +47,7 @@ pub(crate) fn converted(value: &PartialValue, to: ElementType) -> Option<Partial
     })
 }
 
-/// An exact value wraps; bounds that do not fit the type say nothing.
+/// An exact value wraps. Bounds outside the range of the type become unknown.
 fn in_range(v: Interval, to: ElementType) -> Interval {
     let any = Interval::any(to);
     if v.lo >= any.lo && v.hi <= any.hi {
@@ -55,7 +55,7 @@ fn in_range(v: Interval, to: ElementType) -> Interval {
     }
     match v.value() {
         Some(value) => Interval::exact(wrap_int(value, to)),
-        // "Without bound" survives the narrowing that exporters put into shape arithmetic.
+        // "Unbounded" survives the narrowing to i32 that exporters add to shape arithmetic.
         None if v.lo >= 0 && v.hi >= any.hi => {
             Interval { lo: v.lo.min(any.hi), hi: Interval::INF, ..v }
         }

@@ -1,4 +1,4 @@
-//! What the operations that detect objects share: how many of them the data can let through.
+//! Shared by object detection: how many detections the data may give.
 
 use crate::lattice::dim::Dim;
 use crate::lattice::shape::PartialShape;
@@ -9,20 +9,20 @@ use crate::rule::error::{AttrError, RuleError};
 use crate::rules::sizes;
 use ir::ElementType;
 
-/// Any number up to the largest that `dim` allows.
+/// Any number up to the maximum of `dim`.
 pub(crate) fn up_to(dim: Dim) -> Dim {
     Dim::range(0, dim.max()).with_why(dim.why())
 }
 
-/// As [`up_to`], but at most `limit`, of which a negative one is none.
+/// As [`up_to`], but at most `limit`, unless that is negative.
 pub(crate) fn capped(dim: Dim, limit: i64) -> Dim {
     if limit < 0 { up_to(dim) } else { Dim::range(0, dim.max().min(limit)).with_why(dim.why()) }
 }
 
-/// How many times `each` goes into an axis of an input, which must be without remainder.
+/// The size of an axis of an input divided by `each`, without remainder.
 ///
 /// # Errors
-/// When both are known and there is one.
+/// When both are known and there is a remainder.
 pub(crate) fn divided(input: usize, dim: Dim, each: Dim) -> Result<Dim, RuleError> {
     let Some(n) = each.value().filter(|n| *n > 0) else { return Ok(Dim::any()) };
     if let Some(size) = dim.value() {
@@ -32,13 +32,13 @@ pub(crate) fn divided(input: usize, dim: Dim, each: Dim) -> Result<Dim, RuleErro
     Ok(Dim::range(low.min(), high.max()).with_why(dim.why()))
 }
 
-/// Rows of `columns` elements, whose number only the data decides.
+/// Rows of `columns` elements; their number depends on the data.
 pub(crate) fn rows(count: Dim, columns: i64) -> PartialShape {
     [count, Dim::fixed(columns)].into()
 }
 
-/// Sets the prior boxes and their variances: `priors` boxes for each cell of the grid whose height
-/// and width input 0 holds.
+/// Sets the prior boxes and their variances: `priors` boxes per cell of a grid, whose height and
+/// width are in input 0.
 ///
 /// # Errors
 /// When an input is not a list of two integers.
@@ -64,7 +64,7 @@ pub(crate) fn infer_prior_boxes(cx: &mut InferCx<'_>, priors: Dim) -> Result<(),
     Ok(())
 }
 
-/// The variances of prior boxes: none, one or four; none stands for 0.1.
+/// The variances of prior boxes: none, one or four. None means 0.1.
 ///
 /// # Errors
 /// For any other number.

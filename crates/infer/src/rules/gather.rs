@@ -1,10 +1,10 @@
-//! What the operations share that read elements at indices.
+//! Shared by operations that read elements at indices.
 
 use crate::lattice::value::{Interval, PartialValue};
 use crate::rule::cx::ValueCx;
 
-/// The index from the beginning of an axis of `size`; negative ones count from the end. `None` if
-/// it is not known, or out of range.
+/// The index from the start of an axis of `size`; negative ones count from the end. `None` if it is
+/// unknown or out of range.
 pub(crate) fn position(index: &Interval, size: usize) -> Option<usize> {
     let (index, size) = (index.value()?, i128::try_from(size).ok()?);
     let index = if index < 0 { index + size } else { index };

@@ -1,9 +1,9 @@
-//! Arithmetic on values that are known by bounds, as shape sub-graphs need it.
+//! Interval arithmetic, for shape sub-graphs.
 
 use crate::lattice::value::{Elements, Interval, PartialValue, f64_to_int, int_to_f64, wrap_int};
 use ir::ElementType;
 
-/// A function of two numbers whose bounds can be followed.
+/// A function of two numbers that can be bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// Sum.
@@ -30,7 +30,7 @@ pub enum Arithmetic {
 
 use Arithmetic::*;
 
-/// The values of a result, element by element; `None` where nothing can be said.
+/// The values of a result, element by element; `None` if nothing is known.
 pub fn binary(
     op: Arithmetic,
     a: &PartialValue,
@@ -73,7 +73,7 @@ pub fn compare(
     Some(PartialValue::ints(ElementType::Boolean, sizes, values))
 }
 
-/// For each element of a result its position in an operand that is repeated by NumPy's rule.
+/// For each element of a result the index of its operand's element, by NumPy broadcasting.
 pub fn positions(sizes: &[usize], operand: &[usize]) -> Option<Vec<usize>> {
     let missing = sizes.len().checked_sub(operand.len())?;
     let count = sizes.iter().product();
@@ -98,7 +98,7 @@ fn unbounded(v: i128) -> bool {
 
 /// The bounds of a function of two integers.
 pub fn ints(op: Arithmetic, a: Interval, b: Interval, element_type: ElementType) -> Interval {
-    // A value that is not touched keeps its label.
+    // An unchanged value keeps its label.
     match op {
         Add | Subtract if b.value() == Some(0) => return a,
         Add if a.value() == Some(0) => return b,
@@ -204,7 +204,7 @@ fn reals(op: Arithmetic, a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     }
 }
 
-/// Applies a function that never decreases to both bounds of every element.
+/// Applies a non-decreasing function to both bounds of every element.
 pub fn monotone(value: &PartialValue, f: impl Fn(f64) -> f64) -> PartialValue {
     let elements = match &value.elements {
         Elements::Real(v) => Elements::Real(v.iter().map(|(lo, hi)| (f(*lo), f(*hi))).collect()),

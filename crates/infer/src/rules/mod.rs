@@ -1,4 +1,4 @@
-//! Arithmetic that several operations share. It is written here and nowhere else.
+//! Rules that several operations share.
 
 pub mod axes;
 pub mod bodies;

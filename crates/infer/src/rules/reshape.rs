@@ -1,29 +1,29 @@
-//! One shape engine for every Reshape: the dialects translate their codes into [`Target`]s, and
-//! the engine infers the open dim and checks the volume.
+//! One shape engine for every Reshape. The dialects translate their codes into [`Target`]s; the
+//! engine infers the open dim and checks the number of elements.
 //!
-//! Rules of OpenVINO Reshape-1 (`docs/dialects/reshape-and-roll.md`): copied dims stay out of the
-//! product; equal dims cancel; what remains is divided.
+//! The rules are those of OpenVINO Reshape-1 (`docs/dialects/reshape-and-roll.md`): copied dims
+//! stay out of the product, equal dims cancel, and what remains is divided.
 
 use crate::lattice::dim::Dim;
 use crate::lattice::shape::{Dims, PartialShape};
 use crate::lattice::symbols::Symbols;
 use crate::rule::error::RuleError;
 
-/// One dim of the wanted shape.
+/// One dim of the target shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Target {
-    /// This size, or any in the interval.
+    /// This size, or any size of the interval.
     Size(Dim),
     /// The size of input dim `i`.
     Copy(usize),
-    /// Whatever keeps the number of elements.
+    /// The size that keeps the number of elements.
     Infer,
 }
 
-/// What an open dim becomes when the other dims already hold no element.
+/// The size of the inferred dim if the other dims already have no elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EmptyRule {
-    /// OpenVINO: 0 of 0 elements leaves 1; copied zeros do not count.
+    /// OpenVINO: 0 elements over 0 elements give 1; copied zeros do not count.
     One,
     /// oneDNN, MXNet, Caffe: no size can be inferred.
     Refuse,
@@ -33,7 +33,7 @@ pub(crate) enum EmptyRule {
 ///
 /// # Errors
 /// When two dims are to be inferred, when a size does not divide, and when both sides are static
-/// and their numbers of elements differ — also where a peer forgets to check.
+/// with different numbers of elements, even if the original framework does not check that.
 pub(crate) fn reshape(
     input: &[Dim],
     targets: &[Target],
@@ -89,7 +89,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// Strikes out dims that are known to be equal on both sides.
+    /// Cancels dims that are known to be equal on both sides.
     fn cancel(&mut self, symbols: &Symbols) {
         let Sides { input, output } = self;
         input.retain(|a| {
@@ -105,7 +105,7 @@ impl Sides {
         });
     }
 
-    /// The dim that multiplies the output side up to the input side.
+    /// The dim that makes both sides have equally many elements.
     fn infer(mut self, symbols: &Symbols) -> Result<Dim, RuleError> {
         self.cancel(symbols);
         let product = |dims: &Dims| dims.iter().fold(Dim::fixed(1), |p, d| p.times(*d));
@@ -139,7 +139,7 @@ impl Sides {
         })
     }
 
-    /// What two complete sides say about each other.
+    /// What two sides without an inferred dim tell about each other.
     fn compare(mut self, symbols: &mut Symbols) -> Result<(), RuleError> {
         self.cancel(symbols);
         let fixed = |dims: &Dims| {

@@ -1,4 +1,4 @@
-//! What the operations share that write updates into a copy of their data.
+//! Shared by operations that write updates into a copy of their data.
 
 use crate::lattice::value::{Elements, PartialValue, wrap_i64};
 use crate::rule::attrs::Attrs;
@@ -8,14 +8,14 @@ use crate::rule::input_set::InputSet;
 use crate::rule::op::OpTraits;
 use ir::ElementType;
 
-/// What happens to an element and its update.
+/// How an element is combined with an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// The update takes its place.
+    /// The update replaces the element.
     None,
     /// Their sum.
     Sum,
-    /// The element less the update.
+    /// The element minus the update.
     Sub,
     /// Their product.
     Prod,
@@ -23,15 +23,15 @@ pub enum Reduction {
     Min,
     /// The larger one.
     Max,
-    /// Their mean, all updates of an element counting the same.
+    /// Their mean, in which all updates of an element have equal weight.
     Mean,
 }
 
 impl Reduction {
-    /// Reads the attribute `reduction`; `others` are the words that only some operations know.
+    /// Reads the attribute `reduction`; `others` is a word that only some operations have.
     ///
     /// # Errors
-    /// When it is none of the words.
+    /// When it is not one of the words.
     pub fn parse(attrs: &mut Attrs<'_>, others: (&str, Reduction)) -> Result<Self, AttrError> {
         use Reduction::*;
         let words =
@@ -49,10 +49,10 @@ impl Reduction {
     }
 }
 
-/// The element type that data (input 0) and `updates` share, which must have the reduction.
+/// The element type that data (input 0) and `updates` share, which must support the reduction.
 ///
 /// # Errors
-/// When they differ, or there is no such reduction of the type.
+/// When they differ, or the type does not support the reduction.
 pub fn element_type(
     cx: &InferCx<'_>,
     updates: usize,
@@ -71,7 +71,7 @@ pub fn element_type(
     }
 }
 
-/// The value of a list in which the elements at some indices (input 1) are replaced by `updates`.
+/// The value of a list in which the elements at indices (input 1) are replaced by `updates`.
 /// Negative indices count from the end if `wrap`.
 pub fn replaced(cx: &ValueCx<'_>, updates: usize, wrap: bool) -> Option<PartialValue> {
     let (data, updates) = (cx.value(0)?, cx.value(updates)?);
@@ -86,7 +86,7 @@ pub fn replaced(cx: &ValueCx<'_>, updates: usize, wrap: bool) -> Option<PartialV
     written(data, updates, &indices?)
 }
 
-/// The value with the elements at some indices replaced.
+/// The value with the elements at these indices replaced.
 pub fn written(
     data: &PartialValue,
     updates: &PartialValue,

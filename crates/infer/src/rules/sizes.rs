@@ -1,4 +1,4 @@
-//! Sizes that are values of an input.
+//! Sizes that are given by the value of an input.
 
 use crate::lattice::dim::Dim;
 use crate::lattice::shape::PartialShape;
@@ -7,16 +7,16 @@ use crate::require;
 use crate::rule::cx::InferCx;
 use crate::rule::error::RuleError;
 
-/// The size that a value is.
+/// The size that a value stands for.
 ///
 /// # Errors
-/// When it is negative, about the input that holds it.
+/// When it is negative; the error names the input.
 pub(crate) fn size(input: usize, value: Interval) -> Result<Dim, RuleError> {
     require!(input; value.hi >= 0, "holds the negative size {}", value.hi);
     Ok(Dim::from(value))
 }
 
-/// How many `what` there are, as the first value of an input says.
+/// The number of `what`, which is the first value of an input.
 ///
 /// # Errors
 /// When it is negative.
@@ -27,7 +27,7 @@ pub(crate) fn count(cx: &mut InferCx<'_>, input: usize, what: &str) -> Result<Di
     Ok(Dim::from(count))
 }
 
-/// The shape that an input lists; `unknown` says why it may be open.
+/// The shape that an input lists; `unknown` is the reason if it is unknown.
 ///
 /// # Errors
 /// When a size is negative.

@@ -1,26 +1,26 @@
-//! Slices of one axis: begin, end and step as Slice-8 and StridedSlice-1 mean them.
+//! Slices along one axis: begin, end and step as in Slice-8 and StridedSlice-1.
 
 use crate::lattice::dim::Dim;
 use crate::lattice::value::{Interval, wrap_i64};
 use smallvec::{SmallVec, smallvec};
 
-/// One axis of a slice. Bounds below 0 count from the end, bounds beyond the axis are cut off,
-/// and `None` is the whole way.
+/// One axis of a slice. Negative bounds count from the end, bounds beyond the axis are clamped, and
+/// `None` means up to the end of the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first index.
     pub start: Option<i64>,
-    /// The index to stop before.
+    /// The index before which it stops.
     pub stop: Option<i64>,
     /// The step, not 0.
     pub step: i64,
-    /// Whether a start before the axis is its first index also where steps go back, as
-    /// StridedSlice-1 has it; else nothing is left then, as in Python and Slice-8.
+    /// Whether a start before the axis is clamped to its first index even if the step is negative,
+    /// as in StridedSlice-1. Otherwise the slice is then empty, as in Python and Slice-8.
     pub starts_inside: bool,
 }
 
 impl Range {
-    /// The first index and the number of indices in an axis of `size`.
+    /// The first index and the number of indices, for an axis of `size`.
     pub fn resolve(self, size: i64) -> (i64, i64) {
         let wrap = |v: i64| if v < 0 { v.saturating_add(size) } else { v };
         if self.step > 0 {
@@ -35,20 +35,20 @@ impl Range {
         }
     }
 
-    /// The indices that the slice of an axis of `size` holds.
+    /// The indices of the slice, for an axis of `size`.
     pub fn positions(self, size: usize) -> Option<Vec<usize>> {
         let (first, count) = self.resolve(i64::try_from(size).ok()?);
         let position = |i: i64| usize::try_from(first + i * self.step).ok();
         (0..count).map(position).collect()
     }
 
-    /// The size of the slice of a dim.
+    /// The size of the slice, for a dim.
     pub fn apply(self, dim: Dim) -> Dim {
         self.opened(dim).apply_opened(dim)
     }
 
-    /// The same slice with bounds beyond the axis left out. Converters write "to the end" as the
-    /// largest 32-bit or 64-bit integer; no axis without a bound is taken to be longer.
+    /// The same slice without bounds beyond the axis. Converters write "to the end" as the largest
+    /// 32-bit or 64-bit integer, so an unbounded axis is assumed to be no longer.
     fn opened(self, dim: Dim) -> Range {
         let far = dim.max().min(i64::from(i32::MAX));
         let beyond = |v: &i64| *v >= far;
@@ -63,7 +63,7 @@ impl Range {
         let (first, all) = self.resolve(dim.max());
         let whole = self.step == 1 && first == 0 && all == dim.max();
         let opposite = |v: i64| v < 0;
-        // When start counts from one end and stop from the other, the size may grow and shrink.
+        // If start and stop count from different ends, the size may grow and shrink with the axis.
         let crossed = match (self.start, self.stop) {
             (Some(start), Some(stop)) => opposite(start) != opposite(stop),
             _ => false,
@@ -84,14 +84,14 @@ impl Range {
         sliced.with_why(dim.why())
     }
 
-    /// Whether the start lies before some of the sizes that a dim may have, and is moved to their
-    /// first index: then one element may be left of a shorter axis, and none of a longer one.
+    /// Whether the start lies before the axis for some of its possible sizes, and is clamped to the
+    /// first index. Then a shorter axis may keep one element, and a longer one none.
     fn may_be_moved_inside(self, dim: Dim) -> bool {
         let before = |start: i64| start < 0 && dim.min() < start.saturating_neg();
         !dim.is_static() && self.starts_inside && self.step < 0 && self.start.is_some_and(before)
     }
 
-    /// Whether the size has a bound even if the axis has none.
+    /// Whether the size is bounded even if the axis is not.
     fn is_bounded(self) -> bool {
         let forward = self.step > 0;
         match (self.start, self.stop) {
@@ -110,7 +110,7 @@ impl Range {
             let high = if dim.is_bounded() { sizes[1] } else { Dim::INF };
             return Dim::range(sizes[0].min(high), high);
         }
-        // No more than either end leaves of its side of the axis.
+        // At most as many as either bound leaves on its side of the axis.
         let most = if self.step > 0 {
             start.saturating_neg().min(stop)
         } else {
@@ -120,12 +120,12 @@ impl Range {
     }
 }
 
-/// One axis of a slice whose ends are known by bounds; `None` is the whole way.
+/// One axis of a slice with bounds known as intervals; `None` means up to the end of the axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// What is known of [`Range::start`].
+    /// The interval of [`Range::start`].
     pub start: Option<Interval>,
-    /// What is known of [`Range::stop`].
+    /// The interval of [`Range::stop`].
     pub stop: Option<Interval>,
     /// As [`Range::step`].
     pub step: i64,
@@ -134,11 +134,11 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The size of the slice of a dim.
+    /// The size of the slice, for a dim.
     pub(crate) fn apply(self, dim: Dim) -> Dim {
         let Bounds { step, starts_inside, .. } = self;
         let range = |start, stop| Range { start, stop, step, starts_inside }.apply(dim);
-        // The nearer the ends, the fewer elements: as long as both keep their sign.
+        // The closer the bounds, the fewer elements, as long as both keep their sign.
         let size = |(first, last): Ends, (low, high): Ends| {
             let (least, most) = if step > 0 {
                 (range(last, low), range(first, high))
@@ -156,7 +156,7 @@ impl Bounds {
         whys.fold(self.labelled(sliced, dim), Dim::with_why)
     }
 
-    /// The first elements of an axis that is never shorter are as many as the stop says.
+    /// A slice of the first elements of an axis that is never shorter has the size of its stop.
     fn labelled(self, sliced: Dim, dim: Dim) -> Dim {
         let from_first = self.step == 1 && self.start.is_none_or(|v| v.value() == Some(0));
         let inside = |v: &Interval| v.symbol.is_some() && v.lo >= 0 && v.hi <= dim.min().into();
@@ -167,16 +167,17 @@ impl Bounds {
     }
 }
 
-/// The smallest and the largest that an end can be.
+/// The smallest and the largest value of a bound.
 type Ends = (Option<i64>, Option<i64>);
 
-/// What is below 0 of an interval, and what is not: they count from different ends of the axis.
+/// The negative and the non-negative part of an interval: they count from different ends of the
+/// axis.
 fn ends(bounds: Option<Interval>) -> SmallVec<[Ends; 2]> {
     let Some(v) = bounds else { return smallvec![(None, None)] };
     if let Some(value) = bound(v) {
         return smallvec![(Some(value), Some(value))];
     }
-    // The largest values of u64 are taken for those of i64, which are below 0.
+    // The largest values of u64 count as negative i64.
     let v = if v.hi > Interval::INF { Interval::any(ir::ElementType::I64) } else { v };
     let parts = [(v.lo, v.hi.min(-1)), (v.lo.max(0), v.hi)];
     let parts = parts.into_iter().filter(|(low, high)| low <= high);
@@ -187,7 +188,7 @@ fn count(length: i64, step: i64) -> i64 {
     if length <= 0 { 0 } else { 1 + (length - 1) / step.max(1) }
 }
 
-/// A bound of a slice as far as its value is known.
+/// A bound of a slice, if its value is known.
 pub(crate) fn bound(v: Interval) -> Option<i64> {
     v.value().map(wrap_i64)
 }
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Python's slices, index by index, but for starts before the axis.
+    /// Python's slices, index by index, except for starts before the axis.
     fn python(size: i64, r: Range) -> Vec<i64> {
         let wrap = |v: i64| if v < 0 { v + size } else { v };
         let (low, high) = if r.step > 0 { (0, size) } else { (-1, size - 1) };
@@ -238,7 +239,7 @@ mod tests {
             }
         }
 
-        /// What holds for a size holds for the interval around it.
+        /// An interval of sizes gives all results that its sizes give.
         #[test]
         fn dims_are_sound(low in 0i64..6, extra in 0i64..6, open: bool, r in range()) {
             let high = if open { Dim::INF } else { low + extra };
@@ -258,7 +259,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
 
-        /// What holds for ends holds for the intervals around them.
+        /// Intervals of bounds give all results that their values give.
         #[test]
         fn bounds_are_sound(
             (low, extra, open) in (0i64..6, 0i64..6, any::<bool>()), start in end(), stop in end(),

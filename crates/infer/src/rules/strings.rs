@@ -1,33 +1,31 @@
-//! Strings as three tensors, where they begin, where they end and their bytes, and rows of
-//! elements, as the operations of OpenVINO Tokenizers take and give them.
+//! Strings as three tensors (begins, ends, bytes) and rows of elements, as in OpenVINO Tokenizers.
 
 use crate::lattice::shape::PartialShape;
 use crate::rule::cx::InferCx;
 use crate::rule::error::RuleError;
 use ir::ElementType;
 
-/// Checks an input of positions.
+/// Checks an input of positions, which is i32.
 ///
 /// # Errors
-/// When it is not of i32.
+/// When it has another type.
 pub(crate) fn expect_i32(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     cx.expect_type(input, "i32", |t| t == ElementType::I32).map(drop)
 }
 
-/// Checks an input of bytes.
+/// Checks an input of bytes, which is u8.
 ///
 /// # Errors
-/// When it is not of u8.
+/// When it has another type.
 pub(crate) fn expect_bytes(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     cx.expect_type(input, "u8", |t| t == ElementType::U8).map(drop)
 }
 
-/// Checks two inputs: where rows begin and where they end.
+/// Checks two inputs: begins and ends of rows.
 ///
 /// # Errors
-/// When they are not of i32, or have different shapes. A scalar and a list of one are alike: in
-/// tokenizers of pairs, where the text of a special token begins is a scalar and where it ends a
-/// list.
+/// When they are not i32, or their shapes differ. A scalar and a list of one element count as
+/// equal: in tokenizers of text pairs, the begin of a special token is a scalar and its end a list.
 pub(crate) fn expect_rows(cx: &InferCx<'_>, input: usize) -> Result<(), RuleError> {
     expect_i32(cx, input)?;
     expect_i32(cx, input + 1)?;

@@ -1,6 +1,6 @@
-//! Windows that slide over spatial axes, as pooling, convolution, transposed convolution and the
-//! extraction of patches do. Each axis is a [`Window`] of its own; how many taps the kernel has
-//! on it comes from an attribute or, for convolutions, from the filter.
+//! Sliding windows over spatial axes, as in pooling, convolution, transposed convolution and patch
+//! extraction. Each axis has a [`Window`]; its number of taps comes from an attribute or, for
+//! convolutions, from the filter.
 
 use crate::lattice::dim::Dim;
 use crate::lattice::shape::{Dims, PartialShape};
@@ -8,21 +8,21 @@ use crate::rule::attrs::Attrs;
 use crate::rule::error::{AttrError, RuleError};
 use smallvec::SmallVec;
 
-/// What becomes of the rest when the stride does not divide an axis.
+/// What happens to the remainder if the stride does not divide an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// It is left out.
+    /// It is dropped.
     Floor,
-    /// One more window covers it, even if that window sees padding only.
+    /// It gets one more window, even if that window covers padding only.
     Ceil,
     /// As [`Rounding::Ceil`], but the last window must not begin in the padding at the end.
     CeilTorch,
 }
 
-/// How many elements are added at the ends of an axis.
+/// The padding of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
-    /// As many as given, before and after.
+    /// These numbers of elements, before and after.
     Explicit(i64, i64),
     /// As many as `ceil(size / stride)` windows need; an odd one is added at the end.
     SameUpper,
@@ -30,7 +30,7 @@ pub enum Padding {
     SameLower,
 }
 
-/// A window on one axis, but for the number of its taps.
+/// A window on one axis, without its number of taps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Distance between windows, at least 1.
@@ -44,19 +44,19 @@ pub struct Window {
 /// One window for each spatial axis.
 pub type Windows = SmallVec<[Window; 3]>;
 
-/// Attributes up to here leave no sum or product of sizes in doubt.
+/// Attributes up to this cannot overflow sums and products of sizes.
 const MOST: i64 = 0x7fff_ffff;
 
 /// Reads `strides`, `pads_begin`, `pads_end` and `auto_pad`, and the attribute `dilations` if the
-/// operation has one. Only `strides` must be there; it says how many spatial axes there are.
+/// operation has one. Only `strides` is required; it gives the number of spatial axes.
 ///
 /// # Errors
-/// What is malformed, out of range, or of another length than `strides`.
+/// When one is malformed, out of range, or of another length than `strides`.
 pub fn parse(attrs: &mut Attrs<'_>, dilations: Option<&str>) -> Result<Windows, AttrError> {
     parse_or(attrs, dilations, 0)
 }
 
-/// As [`parse`], with strides of 1 on `axes` axes where they are left out.
+/// As [`parse`], with strides of 1 on `axes` axes by default.
 ///
 /// # Errors
 /// As [`parse`].
@@ -114,7 +114,7 @@ pub fn kernel(attrs: &mut Attrs<'_>, name: &str, axes: usize) -> Result<Vec<i64>
     same_length(name, kernel, axes)
 }
 
-/// Reads `rounding_type`, which `has_torch` versions extend by `ceil_torch`.
+/// Reads `rounding_type`; versions with `has_torch` also know `ceil_torch`.
 ///
 /// # Errors
 /// When it is another word.
@@ -125,7 +125,7 @@ pub fn rounding(attrs: &mut Attrs<'_>, has_torch: bool) -> Result<Rounding, Attr
     attrs.choice_or("rounding_type", words, Rounding::Floor)
 }
 
-/// A list of numbers from `least` on.
+/// A list of numbers, each at least `least`.
 fn values(attrs: &mut Attrs<'_>, name: &str, least: i64) -> Result<Option<Vec<i64>>, AttrError> {
     let values = attrs.list_opt::<i64>(name)?;
     let bad = values.iter().flatten().find(|v| !(least..=MOST).contains(v));
@@ -135,7 +135,7 @@ fn values(attrs: &mut Attrs<'_>, name: &str, least: i64) -> Result<Option<Vec<i6
     }
 }
 
-/// A list of one number for each axis; all are `least` where the list is left out or empty.
+/// A list with one number per axis; all are `least` if the list is absent or empty.
 fn per_axis(
     attrs: &mut Attrs<'_>,
     name: &str,
@@ -154,15 +154,15 @@ fn same_length(name: &str, values: Vec<i64>, axes: usize) -> Result<Vec<i64>, At
     Err(AttrError::new(name, message))
 }
 
-/// The axes that windows slide over, which stand behind the first two of a shape.
+/// The spatial axes, which follow the first two of a shape.
 pub fn spatial(shape: &PartialShape, windows: &[Window]) -> Dims {
     (2..windows.len() + 2).map(|axis| shape.dim(axis)).collect()
 }
 
-/// How many windows there are on each of some spatial axes.
+/// The number of windows on each of these spatial axes.
 ///
 /// # Errors
-/// Naming the first axis that not even one window fits into.
+/// When no window fits an axis; the message names the first.
 pub fn outputs(
     windows: &[Window],
     spatial: &[Dim],
@@ -183,7 +183,7 @@ impl Window {
         kernel.offset(-1).scaled(self.dilation).offset(1)
     }
 
-    /// The padding of an axis of a known size, before and after.
+    /// The padding before and after, for an axis of known size.
     pub fn pads(self, size: i64, kernel: i64) -> (i64, i64) {
         if let Padding::Explicit(begin, end) = self.padding {
             return (begin, end);
@@ -193,8 +193,8 @@ impl Window {
         self.halves(last.saturating_add(extent).saturating_sub(size).max(0), Padding::SameLower)
     }
 
-    /// The padding that cuts the output of a transposed convolution down to `output`, of which
-    /// `extra` elements are added at the end. Without a size to aim at there is none.
+    /// The padding that crops the output of a transposed convolution to `output`, with `extra`
+    /// elements at the end. Without a target size there is none.
     pub fn transposed_pads(self, size: i64, kernel: i64, output: i64, extra: i64) -> (i64, i64) {
         if let Padding::Explicit(begin, end) = self.padding {
             return (begin, end);
@@ -204,16 +204,16 @@ impl Window {
         self.halves(total, Padding::SameUpper)
     }
 
-    /// How many windows slide over an axis.
+    /// The number of windows along an axis.
     ///
     /// # Errors
-    /// When not even one fits.
+    /// When no window fits.
     pub fn output(self, size: Dim, kernel: Dim, rounding: Rounding) -> Result<Dim, RuleError> {
         let extent = self.extent(kernel);
         match self.padding {
             Padding::Explicit(begin, end) => self.between(size, extent, (begin, end), rounding),
             _ if rounding == Rounding::Ceil => Ok(bounds(size, extent, |size, extent| {
-                // Windows with gaps between them may leave a rest that the padding ignores.
+                // Windows with gaps between them may leave a remainder that the padding ignores.
                 let n = self.covering(size);
                 let reach = (n - 1).saturating_mul(self.stride).saturating_add(extent);
                 n + i64::from(n > 0 && reach < size)
@@ -222,7 +222,7 @@ impl Window {
         }
     }
 
-    /// How many windows fit into an axis with its padding.
+    /// How many windows fit an axis with its padding.
     fn between(
         self,
         size: Dim,
@@ -230,7 +230,7 @@ impl Window {
         (begin, end): (i64, i64),
         rounding: Rounding,
     ) -> Result<Dim, RuleError> {
-        // Where the size is not known, it is one that a window fits into.
+        // An unknown size is assumed to fit at least one window.
         let least = extent.min().saturating_sub(begin + end);
         let Some(size) = size.meet(Dim::range(least, Dim::INF)) else {
             return Err(RuleError::new(format!(
@@ -255,8 +255,8 @@ impl Window {
         }))
     }
 
-    /// The size of an axis that a transposed convolution writes to, `extra` elements longer than
-    /// its windows reach.
+    /// The output size of a transposed convolution, with `extra` elements more than its windows
+    /// cover.
     pub fn transposed(self, size: Dim, kernel: Dim, extra: i64) -> Dim {
         let pads = match self.padding {
             Padding::Explicit(begin, end) => begin + end,
@@ -265,8 +265,8 @@ impl Window {
         self.full(size, kernel).offset(extra - pads)
     }
 
-    /// What the windows of a transposed convolution reach over; those of no elements as those of
-    /// one.
+    /// The size that the windows of a transposed convolution cover. An input without elements
+    /// counts as one with one element.
     fn full(self, size: Dim, kernel: Dim) -> Dim {
         size.offset(-1).scaled(self.stride).plus(self.extent(kernel))
     }
@@ -276,14 +276,14 @@ impl Window {
         div_ceil(size, self.stride)
     }
 
-    /// A number of elements in two halves; with `odd` as the padding, the first is larger.
+    /// A number of elements in two halves. If the padding is `odd`, the first is the larger.
     fn halves(self, total: i64, odd: Padding) -> (i64, i64) {
         let (small, large) = (total / 2, total - total / 2);
         if self.padding == odd { (large, small) } else { (small, large) }
     }
 }
 
-/// A count that grows with the size and shrinks with the extent, for all that they can be.
+/// The interval of a count that grows with the size and shrinks with the extent.
 fn bounds(size: Dim, extent: Dim, count: impl Fn(i64, i64) -> i64) -> Dim {
     let high = if size.is_bounded() { count(size.max(), extent.min()) } else { Dim::INF };
     Dim::range(count(size.min(), extent.max()), high).with_why(size.why().or(extent.why()))
@@ -350,7 +350,7 @@ mod tests {
             }
         }
 
-        /// What holds for sizes holds for the intervals around them.
+        /// Intervals of sizes give all results that their sizes give.
         #[test]
         fn intervals_are_sound(
             w in window(), r in any_rounding(), open: bool,
@@ -370,7 +370,7 @@ mod tests {
             }
         }
 
-        /// A transposed convolution leads back to the size that its convolution came from.
+        /// A transposed convolution restores the size of the input of its convolution.
         #[test]
         fn transposition_is_the_way_back(
             w in window(), size in 1i64..16, kernel in 1i64..5,

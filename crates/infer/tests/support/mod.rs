@@ -3,7 +3,7 @@
 use ir::{ElementType, GraphBuilder, OutputRef, Severity};
 use irrun_infer::{InputSpec, Inputs, Interval, PartialValue, analyse};
 
-/// A graph that ends in the layer under test, and what is known of its inputs.
+/// A graph that ends in the layer under test, and the known inputs.
 pub(crate) struct Model {
     /// The graph, for layers between the inputs and the one under test.
     pub graph: GraphBuilder,
@@ -46,7 +46,7 @@ impl Model {
         self.graph.constant(element_type, dims, &bytes)
     }
 
-    /// The fact of the only output of a last layer, or what is wrong with that layer.
+    /// The fact of the only output of the last layer, or its error.
     pub(crate) fn infer(
         mut self,
         kind: &str,

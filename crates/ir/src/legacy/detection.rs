@@ -1,4 +1,4 @@
-//! Boxes: priors, proposals, and what is found.
+//! Detection: priors, proposals and their selection.
 
 use super::layer::product;
 use super::rewrite::{Cx, Made, Value};
@@ -7,7 +7,7 @@ use crate::element::ElementType::{F32, I32, I64};
 /// The attributes of ROIPooling.
 pub(super) const ROI_POOLING: &[&str] = &["pooled_h", "pooled_w", "spatial_scale", "method"];
 
-/// The height and the width of an image.
+/// Height and width of an image.
 fn size_of_image(cx: &mut Cx<'_, '_>, input: usize) -> Result<Value, String> {
     let x = cx.any(input)?;
     let shape = cx.op("ShapeOf", "opset3", &[("output_type", "i64")], &[x]);
@@ -16,7 +16,7 @@ fn size_of_image(cx: &mut Cx<'_, '_>, input: usize) -> Result<Value, String> {
     Ok(size.of_type(I64))
 }
 
-/// Boxes with a dim of 1 before those of today.
+/// Prior boxes with the leading dim of 1 that these versions have.
 fn priors(
     cx: &mut Cx<'_, '_>,
     op_type: &str,
@@ -55,7 +55,7 @@ pub(super) fn prior_box_clustered(cx: &mut Cx<'_, '_>) -> Made {
     let cells = size_of_image(cx, 0)?;
     let image = match (cx.old.int_or("img_h", 0)?, cx.old.int_or("img_w", 0)?) {
         (0, 0) => size_of_image(cx, 1)?,
-        // One that is 0 is that of the second input.
+        // A size of 0 means that of the second input.
         (height, width) => {
             let dims = cx.old.dims_in(1)?;
             let [_, _, own_height, own_width] = dims[..] else {
@@ -68,7 +68,7 @@ pub(super) fn prior_box_clustered(cx: &mut Cx<'_, '_>) -> Made {
     priors(cx, "PriorBoxClustered", ATTRIBUTES, [cells, image])
 }
 
-/// The defaults are those of the inference engine, not of today's operation.
+/// The defaults are those of the old inference engine, not of the current operation.
 pub(super) fn detection_output(cx: &mut Cx<'_, '_>) -> Made {
     const ATTRIBUTES: &[&str] = &[
         "num_classes",
@@ -110,7 +110,7 @@ pub(super) fn detection_output(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("DetectionOutput", "opset1", &data, &inputs)])
 }
 
-/// The first numbers of the size of the image, in one dim.
+/// The first elements of the image size, as a list.
 fn image_info(cx: &mut Cx<'_, '_>) -> Result<Value, String> {
     let (x, dims) = (cx.real(2)?, cx.old.dims_in(2)?);
     let pattern = cx.ints(&[-1]);
@@ -147,7 +147,7 @@ pub(super) fn proposal(cx: &mut Cx<'_, '_>) -> Made {
     proposed(cx, &data, [0, 1])
 }
 
-/// Proposal with anchors of its own; scores come as either of two inputs.
+/// Proposal with its own anchors; the scores may be either of two inputs.
 pub(super) fn simpler_nms(cx: &mut Cx<'_, '_>) -> Made {
     let channels = |input| Ok::<_, String>(cx.old.dims_in(input)?.get(1).copied().unwrap_or(0));
     let order = if channels(0)? > channels(1)? { [1, 0] } else { [0, 1] };
@@ -198,7 +198,7 @@ pub(super) fn region_yolo(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("RegionYolo", "opset1", &data, &[x])])
 }
 
-/// What is not selected is -1.
+/// Positions that are not selected are -1.
 pub(super) fn non_max_suppression(cx: &mut Cx<'_, '_>) -> Made {
     let mut inputs = vec![cx.real(0)?, cx.real(1)?];
     for input in 2..cx.inputs() {

@@ -1,4 +1,4 @@
-//! Element by element: Eltwise, Power, ScaleShift and activations.
+//! Element-wise layers: Eltwise, Power, ScaleShift and activations.
 
 use super::rewrite::{Cx, Made, Value};
 use crate::element::ElementType::{self, Boolean, F32};
@@ -20,7 +20,7 @@ pub(super) enum Activation {
     Square,
 }
 
-/// What `type` of an Activation means.
+/// The activations by `type`.
 #[rustfmt::skip]
 const ACTIVATIONS: &[(&str, Activation)] = &[
     ("relu", Activation::Relu),
@@ -73,7 +73,7 @@ pub(super) fn function(cx: &mut Cx<'_, '_>, function: Activation) -> Made {
             cx.op("HardSigmoid", "opset1", &[], &[x, alpha, beta])
         }
         Activation::Selu => {
-            // As ONNX has them, and so Model Optimizer, where a file does not say.
+            // The defaults of ONNX and Model Optimizer.
             let [alpha, gamma] = [("alpha", 1.673_263_2), ("gamma", 1.050_701)];
             let [alpha, gamma] = [old.float_or(alpha.0, alpha.1)?, old.float_or(gamma.0, gamma.1)?];
             let [alpha, gamma] = [alpha, gamma].map(|value| value_of(cx, value, x));
@@ -93,7 +93,7 @@ pub(super) fn function(cx: &mut Cx<'_, '_>, function: Activation) -> Made {
     Ok(vec![y])
 }
 
-/// A scalar of the type of `like`.
+/// A scalar in the type of `like`.
 fn value_of(cx: &mut Cx<'_, '_>, value: f32, like: Value) -> Value {
     let value = cx.reals(&[value], &[]);
     cx.to(value, like.element_type)
@@ -113,7 +113,7 @@ fn clamp(cx: &mut Cx<'_, '_>, x: Value, min: f32, max: f32) -> Value {
     cx.op("Clamp", "opset1", &[("min", &min), ("max", &max)], &[x])
 }
 
-/// `scale * x + shift`, at least one layer of it.
+/// `scale * x + shift`, with at least one layer.
 fn linear(cx: &mut Cx<'_, '_>, x: Value, scale: f32, shift: f32) -> Value {
     let mut y = x;
     if scale != 1.0 || shift == 0.0 {
@@ -144,7 +144,7 @@ pub(super) fn power(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![y])
 }
 
-/// What `operation` means, and whether it compares or takes truth values.
+/// The functions by `operation`, and their domain.
 const OPERATIONS: &[(&str, &str, Domain)] = &[
     ("", "Add", Domain::Numbers),
     ("sum", "Add", Domain::Numbers),
@@ -177,7 +177,7 @@ enum Domain {
     Truth,
 }
 
-/// Two or more inputs, each multiplied by its coefficient where sums have some.
+/// Two or more inputs, each multiplied by its coefficient if there are any.
 pub(super) fn eltwise(cx: &mut Cx<'_, '_>) -> Made {
     let name = cx.old.text(&["operation"]).unwrap_or("sum");
     let found = OPERATIONS.iter().find(|row| row.0.eq_ignore_ascii_case(name));
@@ -217,7 +217,7 @@ pub(super) fn eltwise(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![if domain == Domain::Numbers { y } else { cx.to(y, declared) }])
 }
 
-/// The type in which inputs meet: their own where it is the same, else that of the output.
+/// The common type of the inputs: their own if it is the same, else that of the output.
 fn common_type(cx: &Cx<'_, '_>, domain: Domain) -> Result<ElementType, String> {
     let types = (0..cx.inputs())
         .map(|i| Ok(cx.any(i)?.element_type))
@@ -231,11 +231,11 @@ fn common_type(cx: &Cx<'_, '_>, domain: Domain) -> Result<ElementType, String> {
     })
 }
 
-/// Each channel multiplied by its weight, and its bias added.
+/// Multiplies each channel by its weight, and adds its bias.
 pub(super) fn scale_shift(cx: &mut Cx<'_, '_>) -> Made {
     let mut y = cx.real(0)?;
     let rank = cx.old.dims_in(0)?.len();
-    // The channels are axis 1, or the only one; one weight may stand for all.
+    // The channels are axis 1, or the only axis; a single weight is for all channels.
     let mut shape = vec![1; rank];
     if let Some(channels) = shape.get_mut(1.min(rank.saturating_sub(1))) {
         *channels = -1;

@@ -1,5 +1,5 @@
-//! TensorIterator. Its body has neither Parameters nor Results: port maps and back edges name
-//! ports of its layers, and an input that they name has no edge.
+//! TensorIterator. Its body has neither Parameters nor Results: port maps and back edges name ports
+//! of its layers, and an input that they name has no edge.
 
 use super::layer::joined;
 use super::model::{BodyPort, Extra};
@@ -67,7 +67,7 @@ pub(super) fn tensor_iterator(cx: &mut Cx<'_, '_>) -> Made {
     Ok((0..count).map(|port| cx.port(port, type_of(port))).collect())
 }
 
-/// The types of what is fed into each input that a port map names.
+/// The type of each input that a port map names.
 fn input_types(cx: &Cx<'_, '_>, extra: &Extra) -> Result<HashMap<Ids, ElementType>, String> {
     let mut types = HashMap::new();
     for port in &extra.inputs {
@@ -79,7 +79,8 @@ fn input_types(cx: &Cx<'_, '_>, extra: &Extra) -> Result<HashMap<Ids, ElementTyp
     Ok(types)
 }
 
-/// A Parameter for each input of the body that a port map or a back edge names and no Input gives.
+/// Adds a Parameter for each input of the body that a port map or back edge names, unless it is an
+/// Input.
 fn parameters(
     inside: &mut Rewrite<'_>,
     body: &Parts,
@@ -116,7 +117,7 @@ fn parameters(
     Ok(parameters)
 }
 
-/// The ports of the layer itself: port maps name their ids, today's their positions.
+/// The ports of the layer itself. Old port maps name them by id, current ones by index.
 struct Ports<'a> {
     layer: &'a Layer,
 }
@@ -157,7 +158,7 @@ fn mapped(
     let external_port = position.ok_or_else(|| format!("its port map names port {id}"))?;
     let internal_layer = find(&(map.internal_layer, port.port))
         .ok_or_else(|| format!("its port map names layer {} of the body", map.internal_layer))?;
-    // An axis of -1 is none.
+    // A negative axis means no slicing.
     let slice = map.slice.filter(|slice| slice.axis >= 0);
     Ok(PortMap { external_port, internal_layer, slice, ..map.clone() })
 }

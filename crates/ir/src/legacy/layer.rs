@@ -1,11 +1,11 @@
-//! What a layer of an old version says: attributes, with the spellings of all versions.
+//! Attributes of layers, in the spellings of all old versions.
 
 use super::model::{Blob, Extra};
 use crate::element::ElementType;
 use crate::graph::{Layer, Port};
 use crate::text::leading_integer;
 
-/// A layer as the file has it.
+/// A layer as in the file.
 #[derive(Clone, Copy)]
 pub(super) struct Old<'a> {
     pub(super) layer: &'a Layer,
@@ -13,12 +13,12 @@ pub(super) struct Old<'a> {
 }
 
 impl<'a> Old<'a> {
-    /// The first of the attributes that is there.
+    /// The first of these attributes that exists.
     pub(super) fn text(self, keys: &[&str]) -> Option<&'a str> {
         keys.iter().find_map(|key| self.layer.attribute(key)).map(str::trim)
     }
 
-    /// An integer; what follows it is ignored, as the inference engine ignored it.
+    /// An integer; what follows it is ignored, as in the old inference engine.
     pub(super) fn int(self, key: &str) -> Result<Option<i64>, String> {
         let parse = |text: &str| leading_integer(text).ok_or_else(|| not(key, text, "an integer"));
         self.text(&[key]).map(parse).transpose()
@@ -29,12 +29,12 @@ impl<'a> Old<'a> {
         Ok(self.int(key)?.unwrap_or(default))
     }
 
-    /// An integer that has to be there.
+    /// A required integer.
     pub(super) fn needed(self, key: &str) -> Result<i64, String> {
         self.int(key)?.ok_or_else(|| format!("it has no {key}"))
     }
 
-    /// Integers with commas between them.
+    /// Comma-separated integers.
     pub(super) fn ints(self, key: &str) -> Result<Option<Vec<i64>>, String> {
         let Some(text) = self.text(&[key]).filter(|text| !text.is_empty()) else { return Ok(None) };
         let parse =
@@ -42,7 +42,7 @@ impl<'a> Old<'a> {
         text.split(',').map(parse).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Integers that have to be there.
+    /// Required integers.
     pub(super) fn needed_ints(self, key: &str) -> Result<Vec<i64>, String> {
         self.ints(key)?.ok_or_else(|| format!("it has no {key}"))
     }
@@ -58,7 +58,7 @@ impl<'a> Old<'a> {
         Ok(self.float(key)?.unwrap_or(default))
     }
 
-    /// Numbers with commas between them.
+    /// Comma-separated numbers.
     pub(super) fn floats(self, key: &str) -> Result<Vec<f32>, String> {
         let text = self.text(&[key]).unwrap_or_default();
         let items = text.split(',').filter(|item| !item.trim().is_empty());
@@ -92,7 +92,7 @@ impl<'a> Old<'a> {
         dims(&self.layer.outputs, output).ok_or_else(|| format!("it has no output {output}"))
     }
 
-    /// The precision of the layer itself, which only some versions write.
+    /// The precision of the layer itself, which only some versions have.
     pub(super) fn precision(self) -> Option<ElementType> {
         let own = self.layer.tags.iter().find(|(key, _)| key == "precision");
         own.and_then(|(_, text)| ElementType::from_precision(text)).filter(|t| t.is_static())
@@ -116,13 +116,13 @@ pub(super) fn axis_of(axis: i64, rank: usize) -> Result<usize, String> {
     found.ok_or_else(|| format!("axis {axis} is out of range for rank {rank}"))
 }
 
-/// The product of dims, if it is a size.
+/// The product of dims, if it is a valid size.
 pub(super) fn product(dims: &[i64]) -> Result<i64, String> {
     let all = dims.iter().try_fold(1i64, |n, d| n.checked_mul(*d).filter(|_| *d >= 0));
     all.ok_or_else(|| format!("{dims:?} is no shape"))
 }
 
-/// Numbers as attributes write them.
+/// Comma-separated values, as attributes have them.
 pub(super) fn joined<T: ToString>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }

@@ -3,14 +3,14 @@
 use super::layer::product;
 use super::rewrite::{Cx, Made};
 
-/// Rows of the input by rows of the weights, which are outputs by inputs.
+/// Multiplies rows of the input by rows of the weights, which are outputs × inputs.
 pub(super) fn fully_connected(cx: &mut Cx<'_, '_>) -> Made {
     let mut x = cx.real(0)?;
     let (dims, out) = (cx.old.dims_in(0)?, cx.old.dims_out(0)?);
     let units = cx.old.int("out-size")?.or(out.last().copied()).ok_or("it has no out-size")?;
     let weights = cx.weights("weights", 1, &[units, -1])?.ok_or("it has no weights")?;
     let weights = cx.to(weights, x.element_type);
-    // Images are rows. Rows of sequences stay where they are if the output has as many dims.
+    // Images become rows. Rows of sequences are kept if the output has as many dims.
     if dims.len() != 2 && dims.len() != out.len() || dims.len() > 3 {
         let depth = match cx.old.blob("weights") {
             Some(blob) => cx.elements(blob)? / units.max(1),

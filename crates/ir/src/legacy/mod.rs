@@ -1,13 +1,13 @@
-//! IR versions 2 to 9, which Model Optimizer wrote until 2020, made a graph of version 10.
+//! Reads IR versions 2 to 9, which Model Optimizer wrote until 2020, as graphs of version 10.
 //!
-//! Their layers hold weights themselves (`<blobs>`), have attributes in place of constant inputs,
-//! declare every shape, and need neither Parameter nor Result. [`table`] lists the operation types
-//! and the rule of each; a rule puts layers of today's opsets in place of a layer. The last of
-//! them keeps its id, its name, its ports and their declared dims, so that `irrun check` compares
-//! what is inferred with what Model Optimizer wrote.
+//! Layers of these versions contain their weights (`<blobs>`), have attributes in place of constant
+//! inputs, declare every shape, and need neither Parameter nor Result. [`table`] lists the
+//! operation types with a rule for each. A rule replaces a layer by layers of current opsets. The
+//! last of these keeps the id, the name, the ports and their declared dims, so that `irrun check`
+//! compares the inferred shapes with those of Model Optimizer.
 //!
-//! Rules follow the inference engine of 2018 to 2020. A type without a rule stays as it is, with
-//! its IR version as its opset, which no operation has.
+//! Rules follow the inference engine of 2018 to 2020. A type without a rule is kept, with its IR
+//! version as its opset, which no operation has.
 
 mod detection;
 mod elementwise;

@@ -7,7 +7,7 @@ use crate::weights::Weights;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A range of the `.bin` that a layer names.
+/// A range of the `.bin` that a layer refers to.
 #[derive(Clone, Debug)]
 pub(crate) struct Blob {
     pub(crate) name: String,
@@ -16,7 +16,8 @@ pub(crate) struct Blob {
     pub(crate) precision: Option<String>,
 }
 
-/// How a port of a TensorIterator reaches its body: a port of a layer, which need not be an Input.
+/// A port map entry of a TensorIterator. It names a port of any layer of the body, not just an
+/// Input.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyPort {
     pub(crate) map: PortMap,
@@ -30,7 +31,7 @@ pub(crate) struct BackEdge {
     pub(crate) to: (u64, u64),
 }
 
-/// What a layer of these versions has besides what all layers have.
+/// What a layer of these versions has in addition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) blobs: Vec<Blob>,
@@ -40,26 +41,26 @@ pub(crate) struct Extra {
     pub(crate) back_edges: Vec<BackEdge>,
 }
 
-/// The extras of all layers, those of bodies included, by where they stand in the file.
+/// The extras of all layers, including those of bodies, by byte offset in the file.
 pub(crate) type Extras = HashMap<usize, Extra>;
 
-/// What rewriting needs besides the graph.
+/// What rewriting needs in addition to the graph.
 pub(crate) struct Model {
     pub(crate) version: u32,
-    /// `<net precision="…">`, for layers that have none.
+    /// `<net precision="…">`, the default for layers without a precision.
     pub(crate) precision: Option<ElementType>,
     pub(crate) extras: Extras,
     pub(crate) weights: Arc<Weights>,
     pub(crate) source: Arc<SourceFile>,
 }
 
-/// An error about a layer as the file has it.
+/// An error about a layer, as it is in the file.
 pub(super) fn error(layer: &Layer, version: u32, message: String) -> Diagnostic {
     let shown = Layer { version: version_name(version), ..layer.clone() };
     Diagnostic::error(Code::Attribute, layer.at, message).of(&shown)
 }
 
-/// What stands for the opset of a layer that has no rule.
+/// The version string of a layer without a rule.
 pub(super) fn version_name(version: u32) -> String {
     format!("IR version {version}")
 }

@@ -19,7 +19,7 @@ pub(super) fn batch_normalization(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("BatchNormInference", "opset5", &[("epsilon", &epsilon)], &inputs)])
 }
 
-/// Across channels, or within a channel over its neighbourhood.
+/// LRN across channels, or within a channel over neighbouring positions.
 pub(super) fn lrn(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.real(0)?;
     let rank = i64::try_from(cx.old.dims_in(0)?.len()).unwrap_or(0);
@@ -39,7 +39,7 @@ pub(super) fn lrn(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("LRN", "opset1", &data, &[x, axes])])
 }
 
-/// Divided by the L2 norm, then each channel multiplied by its weight.
+/// Divides by the L2 norm, then multiplies each channel by its weight.
 pub(super) fn l2(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.real(0)?;
     let dims = cx.old.dims_in(0)?;

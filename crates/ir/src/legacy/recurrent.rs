@@ -1,11 +1,11 @@
-//! Cells and sequences. The weights of a gate are those of the data and, behind them, those of the
-//! state; gates are in the order of today.
+//! Recurrent cells and sequences. The weights of a gate are those of the input followed by those of
+//! the state; the order of gates is the current one.
 
 use super::rewrite::{Cx, Made, Value};
 
-/// What the types of cells have.
+/// The properties of a cell type.
 struct Cell {
-    /// The type of the cell of today, and its opset.
+    /// The current type of the cell, and its opset.
     op_type: &'static str,
     version: &'static str,
     gates: i64,
@@ -22,7 +22,7 @@ impl Cell {
         }
     }
 
-    /// Weights of the data, weights of the state, and biases.
+    /// Input weights, recurrent weights, and biases.
     fn weights(&self, cx: &mut Cx<'_, '_>, hidden: i64, inputs: i64) -> Result<[Value; 3], String> {
         let rows = self.gates.checked_mul(hidden).ok_or("hidden_size is too large")?;
         let next = self.states.saturating_add(1);
@@ -40,7 +40,7 @@ impl Cell {
         Ok([data, state, bias])
     }
 
-    /// The attributes of today, under the names that files give them.
+    /// The current attributes, from their names in the file.
     fn data<'a>(&self, cx: &Cx<'_, 'a>) -> Vec<(&'static str, &'a str)> {
         let keys = [
             ("hidden_size", "hidden_size"),
@@ -80,7 +80,7 @@ pub(super) fn cell(cx: &mut Cx<'_, '_>) -> Made {
     Ok((0..cell.states).map(|port| cx.port(port, element_type)).collect())
 }
 
-/// Sequences of batches, or batches of sequences (`axis`). States have no dim of directions.
+/// Sequences of batches, or batches of sequences (`axis`). States have no axis of directions.
 pub(super) fn sequence(cx: &mut Cx<'_, '_>) -> Made {
     let cell = Cell::of(&cx.old.layer.op_type);
     let (hidden, inputs) = (cx.old.needed("hidden_size")?, width(cx, 0)?);
@@ -136,7 +136,7 @@ pub(super) fn sequence(cx: &mut Cx<'_, '_>) -> Made {
     Ok(squeezed)
 }
 
-/// The first two axes exchanged.
+/// Swaps the first two axes.
 fn swapped(cx: &mut Cx<'_, '_>, x: Value) -> Value {
     let order = cx.ints(&[1, 0, 2]);
     cx.op("Transpose", "opset1", &[], &[x, order])

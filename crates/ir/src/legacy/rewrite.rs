@@ -1,5 +1,5 @@
-//! The graph that is being made: layers of today's opsets, their edges, and what stands for the
-//! outputs of the layers of the file.
+//! The new graph: layers of current opsets, their edges, and the values that replace outputs of the
+//! file's layers.
 
 use super::layer::{Old, joined};
 use super::model::{Blob, Model, error, version_name};
@@ -8,34 +8,34 @@ use crate::element::ElementType::{self, F16, F32, I64};
 use crate::graph::{Body, Edge, Layer, Port};
 use std::collections::{HashMap, HashSet};
 
-/// An output of a layer that has been made.
+/// An output of a new layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value {
-    /// Position of the layer.
+    /// Index of the layer.
     layer: usize,
     port: usize,
-    /// The type it has in the graph, which is not always what the file says.
+    /// The type in the new graph, which can differ from the one in the file.
     pub(super) element_type: ElementType,
 }
 
 impl Value {
-    /// The same, of the type that its operation gives it.
+    /// The same value with the type that its operation gives.
     pub(super) fn of_type(self, element_type: ElementType) -> Value {
         Value { element_type, ..self }
     }
 }
 
-/// A layer or a port of the file: two ids.
+/// A port of the file: ids of layer and port.
 type Ids = (u64, u64);
 
 pub(super) struct Rewrite<'a> {
     pub(super) model: &'a Model,
     old: &'a [Layer],
-    /// What feeds an input port of the file.
+    /// The source of each input port of the file.
     sources: HashMap<Ids, Ids>,
-    /// What stands for an output port of the file.
+    /// The value that replaces an output port of the file.
     values: HashMap<Ids, Value>,
-    /// Layers with the values that feed them.
+    /// The new layers, with their inputs.
     made: Vec<(Layer, Vec<Value>)>,
     next_id: u64,
     /// The type of layers that have none.
@@ -44,7 +44,7 @@ pub(super) struct Rewrite<'a> {
     pub(super) apply: Apply,
 }
 
-/// Applies the rule of a layer; nothing for a type that has none.
+/// Applies the rule of a layer; `None` for a type without a rule.
 pub(super) type Apply = fn(&mut Cx<'_, '_>) -> Option<Made>;
 
 impl<'a> Rewrite<'a> {
@@ -106,10 +106,10 @@ impl<'a> Rewrite<'a> {
         self.take_over(layer, before, values);
     }
 
-    /// Gives what has been made for a layer its id, its name and its ports.
+    /// Gives the new layers of a layer its id, name and ports.
     fn take_over(&mut self, layer: &Layer, before: usize, mut values: Vec<Value>) {
         for value in &mut values {
-            // An input that is handed on has a name of its own already.
+            // An input that is passed through keeps its own name.
             if value.layer < before {
                 *value = self.converted(*value, value.element_type, &layer.name);
             }
@@ -133,7 +133,7 @@ impl<'a> Rewrite<'a> {
                 *out = Port { id: out.id, precision, names: vec![name], ..port.clone() };
             }
         }
-        // A layer without outputs, such as one that assigns a variable.
+        // A layer without outputs, such as an Assign.
         if layer.outputs.is_empty()
             && let Some((made, _)) = self.made.last_mut()
             && self.next_id == made.id
@@ -142,7 +142,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Adds a Result for every output that nothing takes.
+    /// Adds a Result for every output without a reader.
     pub(super) fn results(&mut self) {
         let taken: HashSet<Ids> = self.sources.values().copied().collect();
         for layer in self.old {
@@ -158,7 +158,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Adds a Result; its id.
+    /// Adds a Result and returns its id.
     pub(super) fn result(&mut self, value: Value) -> u64 {
         let (name, at) = match self.made.get(value.layer) {
             Some((layer, _)) => (&layer.name, layer.at),
@@ -175,18 +175,18 @@ impl<'a> Rewrite<'a> {
         self.add(layer, &[value], 0)
     }
 
-    /// What feeds an input port, or stands for an output port, of a layer of the file.
+    /// The value of an input or output port of a layer of the file.
     pub(super) fn value(&self, layer: u64, port: u64) -> Option<Value> {
         let from = self.sources.get(&(layer, port)).copied().unwrap_or((layer, port));
         self.values.get(&from).copied()
     }
 
-    /// Puts a value where an input port of the file has no edge.
+    /// Sets the value of an input port without an edge.
     pub(super) fn feed(&mut self, layer: u64, port: u64, value: Value) {
         self.values.insert((layer, port), value);
     }
 
-    /// Adds a layer with a fresh id, which it returns.
+    /// Adds a layer with a new id, and returns the id.
     pub(super) fn add(&mut self, mut layer: Layer, inputs: &[Value], outputs: usize) -> u64 {
         self.next_id = self.next_id.saturating_add(1);
         let port = |id: usize| {
@@ -200,12 +200,12 @@ impl<'a> Rewrite<'a> {
         self.next_id
     }
 
-    /// The value of an output of the layer that was made last.
+    /// An output of the last new layer.
     pub(super) fn last(&self, port: usize, element_type: ElementType) -> Value {
         Value { layer: self.made.len().saturating_sub(1), port, element_type }
     }
 
-    /// Puts a body into the layer that was made last.
+    /// Adds a body to the last new layer.
     pub(super) fn give_body(&mut self, body: Body) {
         if let Some((layer, _)) = self.made.last_mut() {
             layer.bodies.push(body);
@@ -221,7 +221,7 @@ impl<'a> Rewrite<'a> {
         self.last(0, to)
     }
 
-    /// Layers, edges and what is wrong.
+    /// Layers, edges and findings.
     pub(super) fn finish(self) -> (Vec<Layer>, Vec<Edge>, Vec<Diagnostic>) {
         let mut edges = Vec::new();
         for (layer, inputs) in &self.made {
@@ -242,7 +242,7 @@ impl<'a> Rewrite<'a> {
     }
 }
 
-/// Positions with producers before consumers. Those in a circle, which cannot be, come last.
+/// Indices, producers before consumers. Those in a cycle, which is invalid, come last.
 fn in_order(producers: Vec<Vec<usize>>) -> Vec<usize> {
     let mut consumers = vec![Vec::new(); producers.len()];
     let mut open: Vec<usize> = producers.iter().map(Vec::len).collect();
@@ -270,28 +270,28 @@ fn in_order(producers: Vec<Vec<usize>>) -> Vec<usize> {
     order
 }
 
-/// What a rule makes.
+/// The result of a rule.
 pub(super) type Made = Result<Vec<Value>, String>;
 
-/// What a rule sees: the layer of the file, and the graph that is being made.
+/// What a rule sees: the layer of the file, and the new graph.
 pub(super) struct Cx<'r, 'a> {
     pub(super) out: &'r mut Rewrite<'a>,
     pub(super) old: Old<'a>,
 }
 
 impl<'a> Cx<'_, 'a> {
-    /// Those of the attributes that the file has.
+    /// The attributes among these that the file has.
     pub(super) fn attributes(&self, keys: &[&'static str]) -> Vec<(&'static str, &'a str)> {
         let given = |key: &&'static str| Some((*key, self.old.text(&[key])?));
         keys.iter().filter_map(given).filter(|(_, text)| !text.is_empty()).collect()
     }
 
-    /// How many inputs the file declares.
+    /// The number of inputs in the file.
     pub(super) fn inputs(&self) -> usize {
         self.old.layer.inputs.len()
     }
 
-    /// What an input is fed with.
+    /// The value of an input.
     pub(super) fn any(&self, input: usize) -> Result<Value, String> {
         let port =
             self.old.layer.inputs.get(input).ok_or_else(|| format!("it has no input {input}"))?;
@@ -300,7 +300,7 @@ impl<'a> Cx<'_, 'a> {
             .ok_or_else(|| format!("no edge leads into input {input}, or from a layer that failed"))
     }
 
-    /// The type the layer computes in: its precision, where that is of real numbers.
+    /// The type in which the layer computes: its precision, if that is a real type.
     pub(super) fn real_type(&self) -> ElementType {
         let port = self.old.layer.outputs.first().and_then(|port| port.precision);
         let real = |t: &ElementType| matches!(t, F16 | F32);
@@ -308,7 +308,7 @@ impl<'a> Cx<'_, 'a> {
         own.unwrap_or(if real(&self.out.default) { self.out.default } else { F32 })
     }
 
-    /// The type that the file declares for an output.
+    /// The declared type of an output.
     pub(super) fn declared(&self, output: usize) -> ElementType {
         let port = self.old.layer.outputs.get(output).and_then(|port| port.precision);
         let known = port.filter(|t| t.is_static());
@@ -327,7 +327,7 @@ impl<'a> Cx<'_, 'a> {
         Ok(self.to(value, I64))
     }
 
-    /// A value in another type.
+    /// A value converted to another type.
     pub(super) fn to(&mut self, value: Value, to: ElementType) -> Value {
         if value.element_type == to {
             return value;
@@ -335,7 +335,7 @@ impl<'a> Cx<'_, 'a> {
         self.out.converted(value, to, &self.old.layer.name)
     }
 
-    /// A layer of one output that has the type of its first input.
+    /// Adds a layer with one output, which has the type of its first input.
     pub(super) fn op(
         &mut self,
         op_type: &str,
@@ -348,7 +348,7 @@ impl<'a> Cx<'_, 'a> {
         self.out.last(0, first)
     }
 
-    /// A layer of several outputs; [`Self::port`] gives them.
+    /// Adds a layer with several outputs; [`Self::port`] gives them.
     pub(super) fn ops(
         &mut self,
         op_type: &str,
@@ -370,18 +370,18 @@ impl<'a> Cx<'_, 'a> {
         self.out.add(layer, inputs, outputs);
     }
 
-    /// An output of the layer that was made last.
+    /// An output of the last new layer.
     pub(super) fn port(&self, port: usize, element_type: ElementType) -> Value {
         self.out.last(port, element_type)
     }
 
-    /// A constant of integers in one dim, or a scalar.
+    /// A constant list of integers.
     pub(super) fn ints(&mut self, values: &[i64]) -> Value {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.made_constant(I64, &values.len().to_string(), bytes)
     }
 
-    /// A scalar of an integer.
+    /// A constant integer scalar.
     pub(super) fn int(&mut self, value: i64) -> Value {
         self.made_constant(I64, "", value.to_le_bytes().to_vec())
     }
@@ -412,7 +412,7 @@ impl<'a> Cx<'_, 'a> {
         self.ops("Const", "opset1", &data, &[], 1);
     }
 
-    /// A range of the `.bin` as a constant of a shape, one dim of which may be -1.
+    /// A range of the `.bin` as a constant of this shape; one dim may be -1.
     pub(super) fn stored(&mut self, blob: &Blob, shape: &[i64]) -> Result<Value, String> {
         let element_type = self.blob_type(blob)?;
         let count = count(blob, element_type)?;
@@ -433,7 +433,7 @@ impl<'a> Cx<'_, 'a> {
         Ok(self.out.last(0, element_type))
     }
 
-    /// The type of what a blob holds: its own, or that of the layer.
+    /// The element type of a blob: its own, or that of the layer.
     pub(super) fn blob_type(&self, blob: &Blob) -> Result<ElementType, String> {
         let Some(text) = &blob.precision else {
             return Ok(self.old.precision().unwrap_or(self.real_type()));
@@ -442,12 +442,12 @@ impl<'a> Cx<'_, 'a> {
         known.ok_or_else(|| format!("precision=\"{text}\" of {} is not known", blob.name))
     }
 
-    /// How many elements a blob has.
+    /// The number of elements of a blob.
     pub(super) fn elements(&self, blob: &Blob) -> Result<i64, String> {
         count(blob, self.blob_type(blob)?)
     }
 
-    /// Weights in the type of the layer: a blob, or an input where versions 6 and 7 have one.
+    /// Weights in the type of the layer: a blob, or an input as in versions 6 and 7.
     pub(super) fn weights(
         &mut self,
         name: &str,
@@ -465,7 +465,7 @@ impl<'a> Cx<'_, 'a> {
         Ok(Some(self.to(value, self.real_type())))
     }
 
-    /// A layer whose type has no rule.
+    /// Keeps a layer whose type has no rule.
     fn as_it_is(&mut self) -> Made {
         let inputs = (0..self.inputs()).map(|i| self.any(i)).collect::<Result<Vec<_>, _>>()?;
         let old = self.old.layer;

@@ -1,4 +1,4 @@
-//! The interface of a graph, and layers that move elements.
+//! Parameters, constants and variables, and layers that move elements.
 
 use super::layer::{axis_of, joined};
 use super::rewrite::{Cx, Made, Value};
@@ -16,7 +16,7 @@ pub(super) fn parameter(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.port(0, element_type)])
 }
 
-/// Its type is that of its port; its blob has any name.
+/// Its type is that of its port; its blob may have any name.
 pub(super) fn constant(cx: &mut Cx<'_, '_>) -> Made {
     let blob = cx.old.extra.and_then(|extra| extra.blobs.first()).ok_or("it has no blob")?;
     let mut blob = blob.clone();
@@ -27,7 +27,7 @@ pub(super) fn constant(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.stored(&blob, &shape)?])
 }
 
-/// A variable: one layer gives its value, the other, without outputs, keeps one for the next run.
+/// A variable: one layer reads it; the other, without outputs, sets it for the next run.
 pub(super) fn memory(cx: &mut Cx<'_, '_>) -> Made {
     let id = cx.old.text(&["id"]).ok_or("it has no id")?;
     let data = [("variable_id", id)];
@@ -45,7 +45,7 @@ fn reshaped(cx: &mut Cx<'_, '_>, x: Value, pattern: Value) -> Value {
     cx.op("Reshape", "opset1", &[("special_zero", "true")], &[x, pattern])
 }
 
-/// By its second input, by `dim`, or to the dims that the file declares.
+/// Reshape to a second input, to `dim`, or to the declared dims.
 pub(super) fn reshape(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.any(0)?;
     let pattern = match cx.old.ints("dim")? {
@@ -56,7 +56,7 @@ pub(super) fn reshape(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![reshaped(cx, x, pattern)])
 }
 
-/// Axes from `axis` to `end_axis` become one.
+/// Merges the axes from `axis` to `end_axis`.
 pub(super) fn flatten(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.any(0)?;
     let dims = cx.old.dims_in(0)?;
@@ -86,7 +86,7 @@ pub(super) fn concat(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("Concat", "opset1", &[("axis", &axis)], &inputs)])
 }
 
-/// Outputs have the lengths that the file declares.
+/// The lengths of the outputs are the declared ones.
 pub(super) fn split(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.any(0)?;
     let axis = cx.old.int_or("axis", 1)?;
@@ -107,7 +107,7 @@ pub(super) fn split(cx: &mut Cx<'_, '_>) -> Made {
     Ok((0..count).map(|output| cx.port(output, x.element_type)).collect())
 }
 
-/// As large as a second input, of a size, or without its ends.
+/// Crops to the size of a second input, to a given size, or by cropping both ends.
 pub(super) fn crop(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.any(0)?;
     let axes = cx.old.needed_ints("axis")?;
@@ -134,7 +134,7 @@ pub(super) fn crop(cx: &mut Cx<'_, '_>) -> Made {
             cx.ints(&end.iter().map(from_end).collect::<Vec<_>>())
         }
         (_, None, None) => {
-            // Version 2 names no sizes: they are those that the file declares.
+            // Version 2 gives no sizes; they are the declared ones.
             let dims = cx.old.dims_out(0)?;
             let size =
                 |axis: &i64| axis_of(*axis, dims.len()).map(|a| dims.get(a).copied().unwrap_or(0));
@@ -187,7 +187,7 @@ pub(super) fn gather(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("Gather", "opset1", &[], &[x, indices, axis])])
 }
 
-/// Where masks of begin and end are 0, what they mask is ignored; today it is where they are 1.
+/// In old masks 0 means that a bound is ignored; in current masks 1 does.
 pub(super) fn strided_slice(cx: &mut Cx<'_, '_>) -> Made {
     let mut inputs = vec![cx.any(0)?];
     for input in 1..cx.inputs() {
@@ -197,7 +197,7 @@ pub(super) fn strided_slice(cx: &mut Cx<'_, '_>) -> Made {
     let mut data = Vec::new();
     for key in ["begin_mask", "end_mask"] {
         let mask = cx.old.ints(key)?.unwrap_or_default();
-        // Bits that are not written are 1.
+        // Missing bits are 1.
         let bit = |i| i64::from(mask.get(i) == Some(&0));
         data.push((key, joined(&(0..count.min(64)).map(bit).collect::<Vec<_>>())));
     }
@@ -226,7 +226,7 @@ pub(super) fn fill(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![cx.op("Broadcast", "opset1", &[("mode", "numpy")], &inputs)])
 }
 
-/// Scalars were of one dim.
+/// Old scalars have one dim.
 fn scalar(cx: &mut Cx<'_, '_>, value: Value) -> Value {
     let shape = cx.ints(&[]);
     cx.op("Reshape", "opset1", &[("special_zero", "false")], &[value, shape])
@@ -309,7 +309,7 @@ pub(super) fn reverse_sequence(cx: &mut Cx<'_, '_>) -> Made {
     )])
 }
 
-/// One output has the values or the indices, by its type.
+/// A single output has the values or the indices, depending on its type.
 pub(super) fn top_k(cx: &mut Cx<'_, '_>) -> Made {
     let (x, k) = (cx.any(0)?, cx.index(1)?);
     let k = scalar(cx, k);
@@ -329,7 +329,7 @@ fn best(cx: &mut Cx<'_, '_>, x: Value, k: Value, [axis, mode, sort]: [&str; 3]) 
     [cx.port(0, x.element_type), cx.port(1, I32)]
 }
 
-/// Indices as real numbers, or the values, or both; without an axis over all but the first.
+/// Indices as real numbers, or values, or both. Without an axis, over all axes but the first.
 pub(super) fn arg_max(cx: &mut Cx<'_, '_>) -> Made {
     let mut x = cx.real(0)?;
     let (k, with_values) = (cx.int(cx.old.needed("top_k")?), cx.old.flag("out_max_val", false)?);
@@ -356,7 +356,7 @@ pub(super) fn arg_max(cx: &mut Cx<'_, '_>) -> Made {
     Ok(vec![if axis.is_none() { reshaped(cx, y, pattern) } else { y }])
 }
 
-/// Reductions over the axes of the second input.
+/// Reductions over the axes in the second input.
 pub(super) fn reduce(cx: &mut Cx<'_, '_>, op_type: &str) -> Made {
     let axes = cx.index(1)?;
     let keep = if cx.old.flag("keep_dims", true)? { "true" } else { "false" };

@@ -1,19 +1,19 @@
-//! The operation types of IR versions 2 to 9, and what each becomes.
+//! The operation types of IR versions 2 to 9, and their rules.
 
 use super::elementwise::{self as each, Activation};
 use super::rewrite::{Cx, Made};
 use super::{detection, iterator, matmul, normalize, recurrent, shape, window};
 
-/// What stands in place of a layer.
+/// What replaces a layer.
 #[derive(Clone, Copy)]
 enum Rule {
     /// One layer of this type and opset, with these of its attributes and all of its inputs.
     Same(&'static str, &'static str, &'static [&'static str]),
-    /// A function of real numbers, element by element.
+    /// An element-wise function of real numbers.
     Function(Activation),
-    /// A reduction; the attribute is the type of the operation of today.
+    /// A reduction; the argument is the current operation type.
     Reduce(&'static str),
-    /// A rule of its own.
+    /// A function.
     Own(fn(&mut Cx<'_, '_>) -> Made),
 }
 
@@ -21,7 +21,7 @@ use Rule::{Function, Own, Reduce, Same};
 
 #[rustfmt::skip]
 const RULES: &[(&str, Rule)] = &[
-    // The interface of a graph, constants and variables.
+    // Parameters, constants and variables.
     ("Input", Own(shape::parameter)),
     ("Const", Own(shape::constant)),
     ("Memory", Own(shape::memory)),
@@ -33,11 +33,11 @@ const RULES: &[(&str, Rule)] = &[
     ("Pooling", Own(window::pooling)),
     ("Interp", Own(window::interp)),
     ("Resample", Own(window::resample)),
-    // Products of matrices.
+    // Matrix products.
     ("FullyConnected", Own(matmul::fully_connected)),
     ("InnerProduct", Own(matmul::fully_connected)),
     ("Gemm", Own(matmul::gemm)),
-    // Element by element.
+    // Element-wise.
     ("Eltwise", Own(each::eltwise)),
     ("Power", Own(each::power)),
     ("ScaleShift", Own(each::scale_shift)),
@@ -153,18 +153,18 @@ const RULES: &[(&str, Rule)] = &[
     ("TensorIterator", Own(iterator::tensor_iterator)),
 ];
 
-/// Applies the rule of a layer; nothing for a type that has none.
+/// Applies the rule of a layer; `None` for a type without a rule.
 pub(super) fn apply(cx: &mut Cx<'_, '_>) -> Option<Made> {
     Some(find(&cx.old.layer.op_type)?.apply(cx))
 }
 
-/// The rule of a type; files differ in the letter case of types.
+/// The rule of a type, in any letter case.
 fn find(op_type: &str) -> Option<Rule> {
     RULES.iter().find(|row| row.0.eq_ignore_ascii_case(op_type)).map(|row| row.1)
 }
 
 impl Rule {
-    /// Makes what stands in place of a layer.
+    /// Makes the layers that replace a layer.
     fn apply(self, cx: &mut Cx<'_, '_>) -> Made {
         match self {
             Same(op_type, version, attributes) => {

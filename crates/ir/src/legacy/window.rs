@@ -1,9 +1,9 @@
-//! Convolution, Deconvolution, Pooling, and what enlarges images.
+//! Convolution, Deconvolution, Pooling, and upsampling.
 
 use super::layer::{Old, joined};
 use super::rewrite::{Cx, Made, Value};
 
-/// The windows of a layer, one number for each spatial axis.
+/// The windows of a layer, one number per spatial axis.
 struct Windows {
     kernel: Vec<i64>,
     strides: Vec<i64>,
@@ -14,7 +14,7 @@ struct Windows {
 }
 
 impl Windows {
-    /// Version 2 has an attribute for each of x and y, later ones have lists.
+    /// Version 2 has separate attributes for x and y, later versions have lists.
     fn of(old: Old<'_>) -> Result<Windows, String> {
         let auto_pad = match old.text(&["auto_pad"]) {
             Some("same_upper") => "same_upper",
@@ -47,7 +47,7 @@ impl Windows {
         let [top, left] = pads_begin[..] else { return Err("it has no pads".to_owned()) };
         let windows = Windows {
             kernel: vec![old.needed("kernel-y")?, old.needed("kernel-x")?],
-            // 0 means 1 there.
+            // A stride of 0 means 1.
             strides: pair(["stride-y", "stride-x"], [1, 1])?.iter().map(|s| *s.max(&1)).collect(),
             dilations: pair(["dilation-y", "dilation-x"], [1, 1])?,
             pads_end: pair(["pad-b", "pad-r"], [top, left])?,
@@ -93,8 +93,8 @@ impl Windows {
         ]
     }
 
-    /// Output sizes with explicit pads, rounded down, up, and up without windows that begin behind
-    /// the data.
+    /// Output sizes with explicit pads: rounded down, rounded up, and rounded up without windows
+    /// that begin after the data.
     fn sizes(&self, data: &[i64]) -> [Vec<i64>; 3] {
         let mut sizes = [Vec::new(), Vec::new(), Vec::new()];
         for (i, size) in data.iter().enumerate() {
@@ -122,7 +122,7 @@ fn spatial(dims: &[i64]) -> &[i64] {
     dims.get(2..).unwrap_or_default()
 }
 
-/// Adds a bias for each channel.
+/// Adds a bias per channel.
 fn biased(cx: &mut Cx<'_, '_>, y: Value, input: usize) -> Made {
     let mut shape = vec![1; cx.old.dims_out(0)?.len().max(2)];
     if let Some(channels) = shape.get_mut(1) {
@@ -133,7 +133,7 @@ fn biased(cx: &mut Cx<'_, '_>, y: Value, input: usize) -> Made {
     Ok(vec![cx.op("Add", "opset1", &[], &[y, bias])])
 }
 
-/// The dims of filters: groups, if there are several, then `first`, then `second`, then the kernel.
+/// The dims of filters: groups, if there are several, then `first`, `second` and the kernel.
 fn filters(groups: i64, first: i64, second: i64, kernel: &[i64]) -> Result<Vec<i64>, String> {
     if groups < 1 || first % groups != 0 {
         return Err(format!("{first} channels are not {groups} groups"));
@@ -156,8 +156,7 @@ pub(super) fn convolution(cx: &mut Cx<'_, '_>) -> Made {
     biased(cx, y, 2)
 }
 
-/// Filters are inputs by outputs. Where pads follow from the sizes, the output is as large as the
-/// file says.
+/// Filters are inputs × outputs. If pads follow from sizes, the output has the declared size.
 pub(super) fn deconvolution(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.real(0)?;
     let windows = Windows::of(cx.old)?;
@@ -198,7 +197,7 @@ pub(super) fn deformable(cx: &mut Cx<'_, '_>) -> Made {
     biased(cx, y, 3)
 }
 
-/// The declared output size decides how sizes are rounded, where the file does not say.
+/// The declared output size determines the rounding, if the file does not.
 pub(super) fn pooling(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.any(0)?;
     let windows = Windows::of(cx.old)?;
@@ -228,7 +227,7 @@ pub(super) fn pooling(cx: &mut Cx<'_, '_>) -> Made {
         "max" => Ok(vec![cx.op("MaxPool", "opset1", &borrowed(&data), &[x])]),
         "avg" => {
             let x = cx.real(0)?;
-            // Zeros count only where there are some before the data.
+            // Zeros count only if there is padding before the data.
             let excludes =
                 cx.old.flag("exclude-pad", false)? || windows.pads_begin.iter().all(|p| *p == 0);
             data.push(("exclude-pad", if excludes { "true" } else { "false" }.to_owned()));
@@ -239,7 +238,7 @@ pub(super) fn pooling(cx: &mut Cx<'_, '_>) -> Made {
     }
 }
 
-/// Attributes of an Interpolate that is given sizes.
+/// Attributes of an Interpolate with given sizes.
 fn interpolate<'a>(
     mode: &'a str,
     coordinates: &'a str,
@@ -258,7 +257,7 @@ fn interpolate<'a>(
     ]
 }
 
-/// Enlarges the spatial axes to the sizes that the file declares.
+/// Resizes the spatial axes to the declared sizes.
 fn resized(cx: &mut Cx<'_, '_>, x: Value, data: &[(&str, &str)]) -> Made {
     let (input, output) = (cx.old.dims_in(0)?, cx.old.dims_out(0)?);
     let (from, to) = (spatial(&input), spatial(&output));
@@ -272,7 +271,7 @@ fn resized(cx: &mut Cx<'_, '_>, x: Value, data: &[(&str, &str)]) -> Made {
     Ok(vec![cx.op("Interpolate", "opset4", data, &[x, sizes, scales, axes])])
 }
 
-/// Two neighbours on each axis; what negative pads name is cut off before.
+/// Linear interpolation; negative pads crop before it.
 pub(super) fn interp(cx: &mut Cx<'_, '_>) -> Made {
     let mut x = cx.real(0)?;
     let [begin, end] = [cx.old.int_or("pad_beg", 0)?, cx.old.int_or("pad_end", 0)?];

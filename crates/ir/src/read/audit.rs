@@ -1,13 +1,13 @@
-//! Compares a `.bin` with the ranges of it that the layers name.
+//! Compares the `.bin` with the ranges of it that layers use.
 
 use crate::diagnostic::{ByteOffset, Code, Diagnostic};
 use crate::graph::{Graph, Layer};
 
-/// Bytes after the last constant that need no explanation: writers pad to a page at most.
+/// Bytes after the last constant that are normal: writers pad to a page at most.
 const PADDING: u64 = 4096;
 
-/// A warning when the `.bin` goes on long after the last constant: it then is most likely the
-/// `.bin` of another model.
+/// A warning if the `.bin` is much longer than the last constant. It then most likely belongs to
+/// another model.
 pub(crate) fn unused_weights(graph: &Graph) -> Option<Diagnostic> {
     let (len, reach) = (length(graph), reach(graph));
     let unused = len.saturating_sub(reach);
@@ -21,8 +21,8 @@ pub(crate) fn unused_weights(graph: &Graph) -> Option<Diagnostic> {
     })
 }
 
-/// Where several constants reach beyond the end of the `.bin`, tells the weights so: it is one
-/// fault of the file then, not one of each constant.
+/// If several constants reach past the end of the `.bin`, notes that in the weights: the file has
+/// one fault then, not one per constant.
 pub(crate) fn find_missing_end(graph: &Graph) {
     let (weights, len) = (graph.weights(), length(graph));
     if weights.unavailable().is_some() {
@@ -42,10 +42,10 @@ pub(crate) fn find_missing_end(graph: &Graph) {
     }
 }
 
-/// The layers that are needed, bodies included, whose bytes are not all there.
+/// The needed layers, bodies included, whose bytes are not all in the file.
 fn beyond_end<'a>(graph: &'a Graph, len: u64, found: &mut Vec<&'a Layer>) {
     for layer in graph.order().iter().filter_map(|&position| graph.layers().get(position)) {
-        // An empty constant needs no bytes, wherever it lies.
+        // An empty constant needs no bytes, whatever its offset.
         if range(layer).is_some_and(|r| r.1 > 0 && end(r) > len) {
             found.push(layer);
         }
@@ -57,8 +57,8 @@ fn length(graph: &Graph) -> u64 {
     u64::try_from(graph.weights().bytes().len()).unwrap_or(u64::MAX)
 }
 
-/// The end of the last range that a layer of the graph or of a body names. Layers that nothing
-/// needs count too: their bytes are in the file for a reason.
+/// The end of the last range that a layer of the graph or of a body uses. Unneeded layers count
+/// too: their bytes are in the file for a reason.
 fn reach(graph: &Graph) -> u64 {
     let ends = graph.layers().iter().map(|layer| {
         let own = range(layer).map_or(0, end);
@@ -67,7 +67,7 @@ fn reach(graph: &Graph) -> u64 {
     ends.max().unwrap_or(0)
 }
 
-/// The offset and the size that a layer names.
+/// The offset and the size of a layer's bytes.
 fn range(layer: &Layer) -> Option<(u64, u64)> {
     if layer.bytes.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! The text of a file, whatever its encoding.
+//! Decoding of the text of a file.
 
 use super::xml::XmlError;
 use crate::diagnostic::{ByteOffset, Code};
@@ -6,8 +6,8 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-/// The file as UTF-8 without a byte order mark; `bytes` are left as they are if that fails. A file
-/// that is in UTF-8 already is not copied.
+/// The file as UTF-8 without a byte order mark. If that fails, `bytes` are unchanged. A file in
+/// UTF-8 is not copied.
 pub(crate) fn decode(bytes: &mut Vec<u8>) -> Result<String, XmlError> {
     if let Some(text) = utf_32(bytes) {
         return Ok(text);
@@ -41,7 +41,7 @@ fn not_utf8(error: std::str::Utf8Error) -> XmlError {
     XmlError::new(Code::Syntax, ByteOffset(at), message)
 }
 
-/// The encoding, and how many bytes its mark takes.
+/// The encoding, and the length of its byte order mark.
 fn encoding(bytes: &[u8]) -> Result<(&'static Encoding, usize), XmlError> {
     if let Some(marked) = Encoding::for_bom(bytes) {
         return Ok(marked);
@@ -53,7 +53,7 @@ fn encoding(bytes: &[u8]) -> Result<(&'static Encoding, usize), XmlError> {
     }
 }
 
-/// Text in UTF-32, which is known by its mark or its first `<` and is no encoding of the web.
+/// Text in UTF-32, recognised by its mark or its first `<`. It is not one of the web's encodings.
 fn utf_32(bytes: &[u8]) -> Option<String> {
     let unit = match bytes {
         [0xff, 0xfe, 0, 0, ..] | [b'<', 0, 0, 0, ..] => u32::from_le_bytes,
@@ -65,8 +65,8 @@ fn utf_32(bytes: &[u8]) -> Option<String> {
     Some(text.trim_start_matches('\u{feff}').to_owned())
 }
 
-/// The encoding that `<?xml encoding="…"?>` names. Whoever can read it here knows that it is not
-/// UTF-16. A name that is not known may stand over UTF-8, as OpenVINO takes it.
+/// The encoding in `<?xml encoding="…"?>`. Since it can be read here, it is not UTF-16. An unknown
+/// name counts as UTF-8, as in OpenVINO.
 fn declared(bytes: &[u8]) -> Result<Option<&'static Encoding>, XmlError> {
     if !bytes.starts_with(b"<?xml") {
         return Ok(None);

@@ -1,11 +1,11 @@
-//! The elements of IR versions 2 to 9 that later ones do not have.
+//! The XML elements that only IR versions 2 to 9 have.
 
 use super::reader::Reader;
 use super::xml::{Tag, Xml, XmlError};
 use crate::graph::{Layer, Parts, Version};
 use crate::legacy::{BackEdge, Blob, BodyPort, Extra};
 
-/// What versions 2 to 4 call the attributes of some types.
+/// The names in versions 2 to 4 of the attribute elements of some types.
 const DATA: [&str; 7] = ["data", "fc", "lrn", "norm", "crop", "batch_norm", "elementwise"];
 
 impl Reader {
@@ -43,7 +43,7 @@ impl Reader {
         Ok(layer)
     }
 
-    /// Ports in the order of their ids, as the inference engine has them.
+    /// Ports in the order of their ids, as in the old inference engine.
     fn legacy_ports(
         &mut self,
         xml: &mut Xml<'_>,
@@ -54,7 +54,7 @@ impl Reader {
         Ok(ports)
     }
 
-    /// Attributes; what is cropped has an element for each axis in version 2.
+    /// Attributes. In version 2, Crop has one element per axis.
     fn data(
         &mut self,
         xml: &mut Xml<'_>,
@@ -124,7 +124,7 @@ impl Reader {
         })
     }
 
-    /// Puts today's layers in place of those of an old version.
+    /// Replaces the layers of an old version by current ones.
     pub(super) fn lower(&mut self, parts: &mut Parts) {
         let Some(model) = &self.legacy else { return };
         parts.legacy_version = Some(model.version);
@@ -133,7 +133,7 @@ impl Reader {
     }
 }
 
-/// `data`, or `convolution_data`, or whatever versions before 5 called it.
+/// `data`, or `convolution_data`, or another name from before version 5.
 fn is_data(name: &str, op_type: &str) -> bool {
     DATA.contains(&name)
         || name.ends_with("_data")

@@ -1,4 +1,4 @@
-//! From `model.xml` to a [`Graph`](crate::Graph): text, elements, layers.
+//! Reading: from `model.xml` to a [`Graph`](crate::Graph).
 
 mod audit;
 mod decode;

@@ -1,12 +1,12 @@
-//! `<pre-process>`: means that OpenVINO subtracts from an input, put into the graph as layers.
+//! `<pre-process>`: means that OpenVINO subtracts from an input, as layers of the graph.
 //!
 //! ```xml
 //! <pre-process reference-layer-name="data" mean-precision="FP32">
-//!     <channel id="0"><mean value="103.9"/></channel>            a value for each channel, or
-//!     <channel id="0"><mean offset="0" size="196608"/></channel> an image for each in the .bin
+//!     <channel id="0"><mean value="103.9"/></channel>            a value per channel, or
+//!     <channel id="0"><mean offset="0" size="196608"/></channel> an image per channel in the .bin
 //! </pre-process>
 //! ```
-//! Behind the Parameter then stands a Subtract, so that nothing else has to know of it. Other
+//! They become a Subtract behind the Parameter, so that nothing else has to know of them. Other
 //! children of `<channel>`, such as `<scale>`, have no effect in OpenVINO either.
 
 use crate::element::ElementType;
@@ -14,10 +14,10 @@ use crate::graph::{Edge, Element, Layer, Parts, Port};
 use crate::text::dims;
 use std::collections::BTreeMap;
 
-/// Puts what `note` describes into the graph.
+/// Adds the layers that `note` describes.
 ///
 /// # Errors
-/// What does not fit the model.
+/// When it does not match the model.
 pub(crate) fn apply(note: &Element, parts: &mut Parts) -> Result<(), String> {
     let position = reference(note, parts)?;
     let means = Means::read(note)?;
@@ -41,7 +41,7 @@ pub(crate) fn apply(note: &Element, parts: &mut Parts) -> Result<(), String> {
     Ok(())
 }
 
-/// The input that is meant: that of the name given, else the first that is an image.
+/// The input it applies to: the one with the given name, else the first that is an image.
 fn reference(note: &Element, parts: &Parts) -> Result<usize, String> {
     let name = note.attribute("reference-layer-name").unwrap_or_default().trim();
     let mut inputs = (0..).zip(&parts.layers).filter(|(_, layer)| layer.is("Parameter"));
@@ -58,7 +58,7 @@ fn reference(note: &Element, parts: &Parts) -> Result<usize, String> {
     Ok(found.ok_or_else(|| format!("the model has no input \"{name}\""))?.0)
 }
 
-/// What is subtracted, by channel.
+/// The means, by channel.
 enum Means {
     None,
     Values(BTreeMap<u64, f32>),
@@ -102,11 +102,12 @@ fn number<T: std::str::FromStr>(element: &Element, key: &str) -> Result<Option<T
     Ok(Some(value))
 }
 
-/// How channels lie in an input.
+/// The channels of an input.
 struct Channels {
     element_type: ElementType,
     count: u64,
-    /// The dims of an image of one channel, behind that of the channels; none for inputs of rank 2.
+    /// The dims of a channel's image, which follow that of the channels; empty for inputs of rank
+    /// 2.
     image: Vec<u64>,
 }
 
@@ -119,7 +120,7 @@ impl Channels {
         let element_type = element_type.filter(|t| t.byte_size().is_some());
         let element_type =
             element_type.ok_or_else(|| format!("input \"{name}\" is not of numbers"))?;
-        // Rank 3 is channels, height and width; others begin with the batch.
+        // Rank 3 is channels, height and width; other ranks begin with the batch.
         let (count, image) = match shape.as_slice() {
             [_, count] => (count, &[][..]),
             [count, image @ ..] if image.len() == 2 => (count, image),
@@ -129,7 +130,7 @@ impl Channels {
         Ok(Channels { element_type, count: *count, image: image.to_vec() })
     }
 
-    /// Checks that there is one mean for each channel.
+    /// Checks that there is one mean per channel.
     fn check<T>(&self, means: &BTreeMap<u64, T>) -> Result<(), String> {
         let given = u64::try_from(means.len()).unwrap_or(u64::MAX);
         if let Some((id, _)) = means.range(self.count..).next() {
@@ -142,7 +143,7 @@ impl Channels {
     }
 }
 
-/// The graph with the layers that are put into it.
+/// The graph to which layers are added.
 struct Inserted<'a> {
     parts: &'a mut Parts,
     /// The largest id so far.
@@ -181,7 +182,7 @@ impl Inserted<'_> {
         Ok(converted)
     }
 
-    /// The images side by side, each where it lies in the `.bin`.
+    /// The images concatenated, each read from its range of the `.bin`.
     fn images(
         &mut self,
         input: &str,
@@ -215,7 +216,7 @@ impl Inserted<'_> {
         Ok(all)
     }
 
-    /// Adds a layer of one output.
+    /// Adds a layer with one output.
     fn layer(&mut self, name: &str, op_type: &str, data: &[(&str, &str)], inputs: usize) -> Output {
         self.next = self.next.saturating_add(1);
         let output = u64::try_from(inputs).unwrap_or(u64::MAX);
@@ -244,7 +245,7 @@ fn join(dims: &[u64]) -> String {
     dims.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Says in the notes of the model what has been put into it.
+/// Records the subtraction in the notes of the model.
 fn note_it(parts: &mut Parts, input: &str) {
     let value = format!("means are subtracted from input \"{input}\"");
     let note = Element {

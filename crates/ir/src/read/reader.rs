@@ -15,18 +15,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of XML that hardly any layer does without.
+/// The least size of a layer in XML, in bytes, roughly.
 const SHORTEST_LAYER: usize = 256;
 
-/// Elements beside the layers that say how a model was made, and change nothing.
+/// Elements next to the layers that say how a model was made, and have no effect.
 const NOTES: [&str; 5] =
     ["rt_info", "meta_data", "quantization_parameters", "statistics", "cli_parameters"];
 
-/// Reads `model.xml` and maps the `.bin` beside it.
+/// Reads `model.xml` and maps the `.bin` next to it.
 ///
 /// # Errors
-/// Everything that is wrong with the file, not the first thing only. A missing `.bin` is not an
-/// error here: it becomes one when a constant needs it.
+/// All errors in the file. A missing `.bin` becomes an error only when a constant needs it.
 pub fn read(path: impl AsRef<Path>) -> Result<Graph, ReadError> {
     let path = path.as_ref();
     let weights = Arc::new(Weights::open(&path.with_extension("bin")));
@@ -88,7 +87,7 @@ fn read_file(path: &Path, mut bytes: Vec<u8>, weights: Arc<Weights>) -> Result<G
     }
 }
 
-/// A warning about an element that nothing reads, wherever it stands: converters write such things
+/// A warning about an unknown element, once for all its occurrences: converters write such elements
 /// on every layer.
 fn unknown_element(
     ((parent, name), (first, count)): ((&'static str, String), (ByteOffset, usize)),
@@ -98,7 +97,7 @@ fn unknown_element(
     Diagnostic::warning(Code::UnknownElement, first, message)
 }
 
-/// What is wrong with the version of a file, if it is none that is read.
+/// The error for an unsupported version.
 fn unknown_version(text: &str, tag: &Tag<'_>) -> XmlError {
     let advice = match text.parse::<u32>() {
         Ok(0 | 1) => "; convert the original model again",
@@ -112,10 +111,10 @@ fn unknown_version(text: &str, tag: &Tag<'_>) -> XmlError {
 
 pub(super) struct Reader {
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Elements that nothing reads, by parent and name: where the first is, and how many there are.
+    /// Unknown elements by parent and name: the place of the first, and their number.
     unknown: BTreeMap<(&'static str, String), (ByteOffset, usize)>,
     pre_process: Option<(Element, ByteOffset)>,
-    /// What only versions 2 to 9 have, if the file is of one of them.
+    /// What only versions 2 to 9 have; `None` for other versions.
     pub(super) legacy: Option<legacy::Model>,
     weights: Arc<Weights>,
     source: Arc<SourceFile>,
@@ -137,7 +136,7 @@ impl Reader {
         }
         let (name, version) = self.net_tag(&root)?;
         let mut parts = Parts { name, version, ..Parts::default() };
-        // Memory that is not used is never touched.
+        // Reserved pages that are not used cost nothing.
         parts.layers.reserve(text.len() / SHORTEST_LAYER);
         parts.edges.reserve(text.len() / SHORTEST_LAYER);
         self.graph_content("net", &mut xml, &mut parts)?;
@@ -147,7 +146,7 @@ impl Reader {
         Ok(parts)
     }
 
-    /// Puts layers in place of `<pre-process>`, of which a model has one.
+    /// Replaces `<pre-process>` by layers; a model has at most one.
     fn preprocess(&mut self, parts: &mut Parts) {
         let Some((note, at)) = self.pre_process.take() else { return };
         if let Err(message) = preprocess::apply(&note, parts) {
@@ -156,13 +155,13 @@ impl Reader {
         }
     }
 
-    /// Notes an element that nothing reads.
+    /// Notes an unknown element.
     fn unknown(&mut self, parent: &'static str, tag: &Tag<'_>) {
         let key = (parent, tag.name().to_owned());
         self.unknown.entry(key).or_insert((tag.at, 0)).1 += 1;
     }
 
-    /// Passes over an element that nothing reads.
+    /// Skips an unknown element.
     pub(super) fn skip(
         &mut self,
         parent: &'static str,
@@ -385,7 +384,7 @@ impl Reader {
         Ok((self.diagnostics.len() == before).then_some(edge))
     }
 
-    /// A body; its own structure is checked like that of the whole model.
+    /// A body; its structure is checked like that of the whole model.
     fn body(&mut self, xml: &mut Xml<'_>, version: Version) -> Result<Option<Graph>, XmlError> {
         let mut parts = Parts { version, is_body: true, ..Parts::default() };
         self.graph_content("body", xml, &mut parts)?;
@@ -470,7 +469,7 @@ impl Reader {
         })
     }
 
-    /// Gives each body its port map and checks that the two fit.
+    /// Connects each body with its port map, and checks that they match.
     fn connect_bodies(&mut self, layer: &Layer, maps: Maps) -> Vec<Body> {
         let Maps { bodies, body, then, r#else, back_edges } = maps;
         let (mut body, mut then, mut r#else) = (Some(body), Some(then), Some(r#else));

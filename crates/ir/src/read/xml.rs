@@ -1,8 +1,8 @@
 //! A recursive-descent view of quick-xml's events, with the byte offset of every element.
 //!
-//! Elements, attributes, text, CDATA sections, references to characters and to the five predefined
-//! entities are known. Comments, processing instructions and a document type are passed over;
-//! entities that a document type declares do not exist, so no file can make the text grow.
+//! It supports elements, attributes, text, CDATA sections, and references to characters and the
+//! five predefined entities. Comments, processing instructions and document types are skipped.
+//! Entities declared in a document type do not exist, so no file can expand the text.
 
 use crate::diagnostic::{ByteOffset, Code, Diagnostic};
 use crate::graph::Element;
@@ -15,10 +15,10 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
 
-/// No converter nests elements deeper than bodies in bodies; this bounds the recursion.
+/// No converter nests deeper than bodies in bodies. The limit bounds the recursion.
 const MAX_DEPTH: usize = 128;
 
-/// Reading cannot go on. Carries the reason.
+/// A fatal error, with its reason.
 pub(crate) struct XmlError(pub(crate) Box<Diagnostic>);
 
 impl XmlError {
@@ -31,33 +31,33 @@ pub(crate) struct Xml<'a> {
     text: &'a str,
     reader: Reader<&'a [u8]>,
     depth: usize,
-    /// Whether the last tag was that of an empty element, `<a/>`.
+    /// Whether the last tag was an empty element, `<a/>`.
     is_empty: bool,
 }
 
 /// The opening tag of an element.
 pub(crate) struct Tag<'a> {
     name: &'a str,
-    /// What stands between `<` and `>`.
+    /// The text between `<` and `>`.
     content: &'a str,
-    /// Whether the attributes have been looked at.
+    /// Whether the attributes have been checked.
     is_checked: Cell<bool>,
     pub(crate) at: ByteOffset,
 }
 
-/// What a file consists of, for those who read it.
+/// The parts of a file.
 enum Part<'a> {
     Start(Tag<'a>),
-    /// The end of the element that was opened last.
+    /// The end of the current element.
     End,
-    /// Text, its references resolved.
+    /// Text with resolved references.
     Text(Cow<'a, str>),
-    /// Text that is not blank whatever it holds: a CDATA section or a reference.
+    /// Text that counts as not blank, whatever it is: a CDATA section or a reference.
     Literal(Cow<'a, str>),
     Eof,
 }
 
-/// Takes the text of an element piece by piece.
+/// Receives the text of an element piece by piece.
 type Text<'t, 'a> = &'t mut dyn FnMut(Cow<'a, str>);
 
 /// The attributes of a tag, in order.
@@ -83,7 +83,7 @@ impl<'a> Tag<'a> {
         self.is_checked.set(true);
         let mut seen = Seen::default();
         let mut attributes = Attributes::new(self.content, self.name.len());
-        // It compares each with all others.
+        // Its checks compare each attribute with all others.
         for attribute in attributes.with_checks(false) {
             let attribute = attribute.map_err(|error| self.bad_attribute(&error))?;
             let key = attribute.key.into_inner();
@@ -110,7 +110,7 @@ impl<'a> Tag<'a> {
             AttrError::ExpectedQuote(at, _) => (at, "has a value that is not closed"),
             AttrError::Duplicated(at, _) => (at, "is there twice"),
         };
-        // What is read of the attribute so far ends with its key, and `=` perhaps.
+        // What was read of the attribute so far ends with its key, possibly followed by `=`.
         let before = self.content.get(..*at).unwrap_or_default().trim_ascii_end();
         let before = before.strip_suffix('=').unwrap_or(before).trim_ascii_end();
         let key = before.rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default();
@@ -119,8 +119,7 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// The keys of a tag's attributes. Of many, they are kept in a set, so that no tag takes long to
-/// read.
+/// The keys of a tag's attributes; in a set if there are many, so that a tag takes linear time.
 #[derive(Default)]
 struct Seen<'a> {
     few: smallvec::SmallVec<[&'a str; 16]>,
@@ -128,7 +127,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// Whether the key is new.
+    /// Inserts a key. Returns whether it is new.
     fn insert(&mut self, key: &'a str) -> bool {
         if self.few.len() < self.few.inline_size() {
             let is_new = !self.few.contains(&key);
@@ -139,12 +138,12 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The text is not XML as it should be.
+/// An error for malformed XML.
 fn malformed(at: ByteOffset, what: impl std::fmt::Display) -> XmlError {
     XmlError::new(Code::Syntax, at, format!("not well-formed XML: {what}"))
 }
 
-/// What is wrong with a value.
+/// What is wrong with an attribute value.
 fn entity(error: &Error) -> String {
     match error {
         Error::Escape(EscapeError::UnrecognizedEntity(_, name)) => {
@@ -158,7 +157,7 @@ fn entity(error: &Error) -> String {
     }
 }
 
-/// There is more than space around the root element.
+/// An error for content other than space around the root element.
 fn outside(at: usize) -> XmlError {
     malformed(
         ByteOffset(at),
@@ -171,12 +170,12 @@ impl<'a> Xml<'a> {
         Xml { text, reader: Reader::from_str(text), depth: 0, is_empty: false }
     }
 
-    /// Bytes that have been read.
+    /// How many bytes have been read.
     fn position(&self) -> usize {
         usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX)
     }
 
-    /// What comes next, and where it begins.
+    /// The next part, and where it begins.
     fn next(&mut self) -> Result<(Part<'a>, ByteOffset), XmlError> {
         loop {
             let at = ByteOffset(self.position());
@@ -201,7 +200,7 @@ impl<'a> Xml<'a> {
         }
     }
 
-    /// The tag that begins at `at` and has just been read.
+    /// The tag that begins at `at` and was just read.
     fn tag(&self, name: usize, at: ByteOffset) -> Tag<'a> {
         let content = self.text.get(at.0..self.position()).unwrap_or_default();
         let content = content.strip_prefix('<').unwrap_or(content);
@@ -232,7 +231,7 @@ impl<'a> Xml<'a> {
         }
     }
 
-    /// The next opening tag at this level outside any element; `None` at the end of the file.
+    /// The next opening tag outside of any element; `None` at the end of the file.
     pub(crate) fn root(&mut self) -> Result<Option<Tag<'a>>, XmlError> {
         loop {
             match self.next()? {
@@ -247,7 +246,7 @@ impl<'a> Xml<'a> {
         }
     }
 
-    /// Reads to the end of the file, behind the root element.
+    /// Reads to the end of the file, after the root element.
     pub(crate) fn end(&mut self) -> Result<(), XmlError> {
         match self.root()? {
             None => Ok(()),
@@ -279,12 +278,12 @@ impl<'a> Xml<'a> {
         Ok(out)
     }
 
-    /// Passes over the element just opened.
+    /// Skips the element just opened.
     pub(crate) fn skip(&mut self) -> Result<(), XmlError> {
         self.children(|xml, _| xml.skip())
     }
 
-    /// The element just opened, kept whole.
+    /// The element just opened, with all its content.
     pub(crate) fn element(&mut self, tag: &Tag<'a>) -> Result<Element, XmlError> {
         let mut text = String::new();
         let mut children = Vec::new();
@@ -335,7 +334,7 @@ impl<'a> Xml<'a> {
     }
 }
 
-/// The character that a reference stands for.
+/// The character of a reference.
 fn resolve<'a>(reference: &BytesRef<'a>, at: ByteOffset) -> Result<Cow<'a, str>, XmlError> {
     let character = reference.resolve_char_ref().map_err(|error| malformed(at, entity(&error)))?;
     let name = || reference.xml10_content();
@@ -351,7 +350,7 @@ fn resolve<'a>(reference: &BytesRef<'a>, at: ByteOffset) -> Result<Cow<'a, str>,
 mod tests {
     use super::*;
 
-    /// What a file consists of, one part a line.
+    /// The parts of a file, one per line.
     fn parts(text: &str) -> Result<Vec<String>, Box<Diagnostic>> {
         let mut xml = Xml::new(text);
         let mut out = Vec::new();
@@ -437,7 +436,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Files end, what is closed has been opened, and nothing panics.
+        /// Files end, closing tags match opening ones, and nothing panics.
         #[test]
         fn any_text_is_read(text in "[<>/!?\\[\\]aé='\" &;x#-]{0,60}") {
             if let Ok(parts) = parts(&text) {

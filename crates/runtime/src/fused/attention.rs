@@ -1,11 +1,11 @@
-//! ScaledDotProductAttention that reads its operands and writes its result through the movements
-//! around it.
+//! Attention that reads its operands and writes its result through the movements around it.
 
 use crate::graph::net::FusedOp;
 use crate::ops::scaled_dot_product_attention::{Float, Heads};
 use crate::prelude::*;
 
-/// Attention in f32: the inputs of the operation, or what they were before they were moved.
+/// Attention in f32. The inputs are those of ScaledDotProductAttention, or the sources of their
+/// movements.
 #[derive(Clone)]
 pub(crate) struct Attention {
     pub(crate) heads: Heads,

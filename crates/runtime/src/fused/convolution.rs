@@ -1,4 +1,4 @@
-//! Convolutions to tensors whose channels are the last axis.
+//! Convolutions with NHWC output.
 
 use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::{PostOp, bound};
@@ -11,32 +11,31 @@ use kernels::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A convolution that writes its channels last: inputs are the data, the filters as the model gives
-/// them, the operands of the post-ops, gates, and what lies beside the data.
+/// A convolution with NHWC output. Inputs: data, filters as the model gives them, operands of the
+/// post-ops, gates, and the inputs that are concatenated with the data.
 #[derive(Clone)]
 pub(crate) struct ChannelsLast {
     pub(crate) conv: Convolution,
-    /// Whether it is the way back from output to input.
+    /// Whether it is a transposed convolution.
     pub(crate) is_transposed: bool,
-    /// Whether the data still has its channels first.
+    /// Whether the data are NCHW.
     pub(crate) channels_first: bool,
-    /// The input that the channels of the data are multiplied by.
+    /// The input with gates that multiply the channels of the data.
     pub(crate) gates: Option<usize>,
-    /// The inputs whose channels follow those of the data, as many in each.
+    /// The inputs that are concatenated with the data along channels, each with as many channels.
     pub(crate) concat_inputs: Range<usize>,
     pub(crate) post_ops: Vec<PostOp>,
     /// Whether a second output is the mean of each channel.
     pub(crate) gives_means: bool,
-    /// The input that holds each channel's quantization parameters, where the data are quantized.
+    /// The input with quantization parameters per channel, if the data are quantized.
     pub(crate) quantized_input: Option<usize>,
-    /// The quantizer of what is written quantized.
+    /// The quantizer of the output, if the output is quantized.
     pub(crate) writes: Option<Quantizer>,
-    /// What is bf16.
+    /// Which of data and output are bf16.
     pub(crate) bf16: Bf16Ports,
 }
 
-/// What has been rounded to bf16 for a convolution that would do it, and what it rounds for those
-/// that read it.
+/// Whether the data are bf16, and whether the output is written as bf16.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) struct Bf16Ports {
     data: bool,
@@ -55,14 +54,15 @@ impl ChannelsLast {
         self.conv.is_depthwise() && !self.is_transposed
     }
 
-    /// The same for quantized data, if it can read them.
+    /// The same for quantized data, if it can read them. `parameters` is the input with the
+    /// quantization parameters.
     pub(crate) fn with_quantized_input(&self, parameters: usize) -> Option<ChannelsLast> {
         let can =
             self.is_depthwise() && self.conv.accepts_quantized() && self.quantized_input.is_none();
         can.then(|| ChannelsLast { quantized_input: Some(parameters), ..self.clone() })
     }
 
-    /// The same whose data have been rounded to bf16, as it does itself, if it can read them.
+    /// The same for bf16 data, if it can read them. It would convert f32 data to bf16 itself.
     pub(crate) fn with_bf16_input(&self) -> Option<ChannelsLast> {
         let is_alone = self.gates.is_none() && self.concat_inputs.is_empty() && !self.is_transposed;
         let can = is_alone && !self.channels_first && self.in_bf16().accepts_bf16();
@@ -70,7 +70,7 @@ impl ChannelsLast {
         can.then(|| ChannelsLast { bf16, ..self.clone() })
     }
 
-    /// The same that rounds its results to bf16, if it can.
+    /// The same with bf16 output, if it can write that.
     pub(crate) fn with_bf16_output(&self) -> Option<ChannelsLast> {
         let can = !self.is_transposed
             && self.in_bf16().can_output_bf16()
@@ -83,8 +83,8 @@ impl ChannelsLast {
         in_precision(self.conv.clone(), Precision::Bf16)
     }
 
-    /// Whether it reads the channels of each position once, as they are: so it can multiply them by
-    /// gates, or read them from several inputs.
+    /// Whether it is a 1×1 convolution of NHWC data, without padding or strides. Then it can
+    /// multiply the channels by gates, or read them from several inputs.
     pub(crate) fn is_pointwise(&self) -> bool {
         let is_plain = self.gates.is_none() && self.concat_inputs.is_empty();
         is_plain && !self.is_transposed && !self.channels_first && self.conv.is_pointwise()

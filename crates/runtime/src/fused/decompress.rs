@@ -1,5 +1,5 @@
-//! Weights stored in fewer bits, decompressed in the first run: they do not depend on the inputs,
-//! but are too large for constant folding.
+//! Decompression of weights in the first run. They depend on no input, but are too large for
+//! constant folding.
 
 use crate::graph::net::{FusedOp, Node, ValueId};
 use crate::kernel::evaluate::evaluate;
@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
-/// A value that is computed in the first run and kept.
+/// A value that the first run computes and keeps.
 #[derive(Clone)]
 pub(crate) struct Once {
     pub(crate) graph: Graph,
     /// The nodes that compute it, in order.
     pub(crate) nodes: Vec<Node>,
-    /// The constants that they read: the inputs.
+    /// The constants that the nodes read; they are the inputs.
     pub(crate) constants: Vec<ValueId>,
     pub(crate) value: ValueId,
 }
@@ -29,7 +29,8 @@ impl FusedOp for Once {
 }
 
 impl Once {
-    /// The computation as text: operations with all their attributes, and what each reads.
+    /// The computation as text: operations with all their attributes, and the numbers of their
+    /// inputs.
     fn layout(&self) -> String {
         let mut numbers: HashMap<ValueId, usize> = HashMap::new();
         let made = self.nodes.iter().flat_map(|n| &n.outputs);

@@ -1,4 +1,4 @@
-//! MatMuls of the same few rows by several matrices, as one step.
+//! MatMuls of the same few rows with several matrices, as one step.
 
 use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::FusedOp;
@@ -7,23 +7,24 @@ use crate::ops::matmul::Float32;
 use crate::prelude::*;
 use infer::InputSet;
 
-/// MatMuls with the same A. Inputs are A, then the other inputs of each MatMul in turn.
-/// Each has an output of its own, and may at last be multiplied by that of one before it.
+/// MatMuls with the same A. Inputs: A, then the other inputs of each MatMul in turn. Each MatMul
+/// has an output of its own. As its last post-op it may be multiplied by the output of an earlier
+/// one.
 pub(crate) struct HorizontalMatMul {
     members: Vec<GroupedGemm>,
 }
 
-/// One of the products.
+/// One of the MatMuls.
 struct GroupedGemm {
     gemm: FusedMatMul,
     /// The input that is B.
     b: usize,
-    /// The product before it whose result multiplies its own.
+    /// The earlier MatMul whose result multiplies this one.
     factor: Option<usize>,
 }
 
 impl HorizontalMatMul {
-    /// The products, each with the number of its inputs, and its factor.
+    /// From each MatMul, the number of its inputs, and its factor.
     pub(crate) fn new(matmuls: Vec<(FusedMatMul, usize, Option<usize>)>) -> HorizontalMatMul {
         let mut b = 1;
         let mut member = |(mut gemm, inputs, factor): (FusedMatMul, usize, Option<usize>)| {

@@ -14,21 +14,21 @@ pub(crate) struct Growing {
     pub(crate) id: String,
     /// Batch, heads and columns.
     pub(crate) matrices: [usize; 3],
-    /// What it begins with if it has no value: an input, or zeros of these sizes.
+    /// Its initial value, if a run finds none.
     pub(crate) first: First,
 }
 
-/// What a variable begins with.
+/// The initial value of a variable.
 #[derive(Clone)]
 pub(crate) enum First {
     Input(usize),
     Zeros(Sizes),
-    /// It has a value in every run of the plan.
+    /// None: the variable has a value in every run of the plan.
     EmptyOutput,
 }
 
 impl Growing {
-    /// What the variable begins with.
+    /// The initial value as a tensor.
     fn first(&self, cx: &RunCx<'_>) -> Result<Tensor, KernelError> {
         match &self.first {
             First::Input(input) => Ok(cx.tensor(*input).clone()),
@@ -41,7 +41,7 @@ impl Growing {
         }
     }
 
-    /// The sizes that it has before the run.
+    /// The sizes before the run.
     fn sizes(&self, cx: &RunCx<'_>) -> Result<Sizes, KernelError> {
         match cx.variables().get(&self.id) {
             Some((_, sizes)) => Ok(sizes),
@@ -50,21 +50,21 @@ impl Growing {
     }
 }
 
-/// ScaledDotProductAttention of f32 over two variables. Inputs are the query, new keys and new
-/// values, then what the operation has behind these; the others are named here.
+/// ScaledDotProductAttention of f32 over two variables. Inputs: query, new keys, new values, then
+/// the mask and the scale if there are any; the fields name the others.
 #[derive(Clone)]
 pub(crate) struct CachedAttention {
-    /// Those of the query, and of the new rows for each head of the caches.
+    /// The heads of the query, and the starts of the new rows for each head of the caches.
     pub(crate) heads: Heads,
-    /// Rows that each run appends.
+    /// How many rows each run appends.
     pub(crate) rows: usize,
     /// Keys and values.
     pub(crate) caches: [Growing; 2],
-    /// Sizes of the result.
+    /// The sizes of the result.
     pub(crate) sizes: Sizes,
-    /// The input with the order of the beams.
+    /// The input with the indices of the beams.
     pub(crate) beams: Option<usize>,
-    /// Whether input 3 is a mask, and a boolean one.
+    /// Whether there is a mask as input 3, and whether it is boolean.
     pub(crate) mask: Option<bool>,
     /// Whether input 4 is the scale.
     pub(crate) has_scale: bool,
@@ -86,16 +86,16 @@ impl FusedOp for CachedAttention {
 
 struct Attend {
     own: CachedAttention,
-    /// Heads of the query for each of the caches.
+    /// Heads of the query per head of the caches.
     group: usize,
-    /// Those as rows of one.
+    /// The same heads, with those of a group as rows of one head.
     grouped: Option<Heads>,
     /// Rows of the caches in the last run.
     terms: AtomicUsize,
 }
 
 impl Attend {
-    /// The order that beams are put in, unless they stay as they are.
+    /// The new order of the beams; `None` if they are in order.
     fn order(&self, cx: &RunCx<'_>) -> Option<Vec<usize>> {
         let beams = cx.wide_ints(self.own.beams?);
         let count = beams.len() as i64;
@@ -106,7 +106,7 @@ impl Attend {
         (!same).then_some(order)
     }
 
-    /// Appends the new rows.
+    /// Appends the new rows to both caches.
     fn grow(&self, cx: &RunCx<'_>, variables: &mut Variables) -> Result<(), KernelError> {
         let order = self.order(cx);
         let Heads { at, attention, .. } = &self.own.heads;
@@ -128,7 +128,7 @@ impl Attend {
         Ok(())
     }
 
-    /// The mask for as many columns.
+    /// The mask for `terms` columns.
     fn mask(&self, sizes: &[usize], terms: usize) -> Result<MaskAt, KernelError> {
         let (rank, result) = (self.own.sizes.len(), &self.own.sizes);
         let whole = |i: usize| if i + 1 == rank { terms } else { result[i] };
@@ -144,8 +144,8 @@ impl Attend {
         Ok(MaskAt::new(3, sizes, &result[..rank - 2], terms))
     }
 
-    /// The heads over grown caches, those that read the same as rows of one where there are enough
-    /// for all threads.
+    /// The heads over the grown caches. Heads that read the same keys and values become rows of one
+    /// head, if enough are left for all threads.
     fn heads(
         &self,
         cx: &RunCx<'_>,
@@ -207,11 +207,11 @@ impl Kernel for Attend {
     }
 }
 
-/// ShapeOf a KV cache, before the run appends rows or after it.
+/// The shape of a KV cache, before or after the run appends rows.
 #[derive(Clone)]
 pub(crate) struct CacheShape {
     pub(crate) cache: Growing,
-    /// Rows that have been appended.
+    /// Rows that were appended.
     pub(crate) rows: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Matrix products and what is done to their elements.
+//! MatMul with post-ops, compressed weights and index maps.
 
 use crate::graph::net::{FusedOp, Net, Node};
 use crate::kernel::compressed_weights::Weights;
@@ -9,21 +9,21 @@ use crate::prelude::*;
 use infer::ops::matmul::MatMul;
 use kernels::gemm::SMALL_M_ROWS;
 
-/// A MatMul in f32: inputs are its operands, of which the second may be several, then those of the
-/// steps.
+/// A MatMul in f32. Inputs: A, then B with its scales and zero points if it is compressed, then the
+/// operands of the post-ops.
 #[derive(Clone)]
 pub(crate) struct FusedMatMul {
     /// Whether each operand is read transposed.
     pub(crate) transposed: (bool, bool),
     pub(crate) post_ops: Vec<PostOp>,
-    /// How A lies in its input, if not row by row.
+    /// The index map through which A is read, if it is not contiguous.
     pub(crate) through: Option<Through>,
-    /// How B is stored, if not in f32.
+    /// The compressed form of B, if B is not f32.
     pub(crate) weights: Option<Weights>,
 }
 
 impl FusedMatMul {
-    /// The product of matrices that a node is, with what is done to it.
+    /// The MatMul that a node computes, with its post-ops.
     pub(crate) fn of(net: &Net, node: &Node) -> Option<FusedMatMul> {
         if let Some(matmul) = node.fused::<FusedMatMul>() {
             return Some(matmul.clone());
@@ -34,12 +34,12 @@ impl FusedMatMul {
         Some(FusedMatMul { transposed, post_ops: Vec::new(), through: None, weights: None })
     }
 
-    /// Whether its rows are quantized when it is computed.
+    /// Whether rows of A are quantized at run time (dynamic quantization).
     pub(crate) fn is_dynamic(&self) -> bool {
         self.weights.as_ref().is_some_and(|w| w.activations == Activations::Int8)
     }
 
-    /// The products that it consists of, where the first two inputs have these sizes.
+    /// The GEMMs that it consists of, for these sizes of A and B.
     pub(crate) fn shape(&self, a: &[usize], b: &[usize]) -> Shape {
         let (transpose_a, transpose_b) = self.transposed;
         let a = self.through.as_ref().map_or(a, |t| &t.sizes);
@@ -47,8 +47,8 @@ impl FusedMatMul {
         Shape::new(a, b, transpose_a, transpose_b)
     }
 
-    /// The same as they are computed, where B is input `b`: few rows by weights as they are stored
-    /// in f32, since neither operand is laid out.
+    /// The GEMMs in the precision in which they run; B is input `b`. Few rows with compressed
+    /// weights run in f32, since neither operand is packed.
     pub(crate) fn lowered_shape(&self, b: usize, cx: &LowerCx<'_>) -> Shape {
         let shape = self.shape(cx.sizes(0), cx.sizes(b));
         if self.is_dynamic() || self.weights.is_some() && shape.rows() <= SMALL_M_ROWS {

@@ -1,5 +1,5 @@
-//! Operations that only passes make: several of the graph in one, or one whose operands have
-//! another layout.
+//! Operations that only passes make: several operations fused into one, or operations on operands
+//! in another layout.
 
 pub(crate) mod attention;
 pub(crate) mod convolution;

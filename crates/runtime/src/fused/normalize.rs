@@ -1,4 +1,4 @@
-//! Maps with the channels last that are normalised, and what is done to their elements.
+//! Normalization of NHWC tensors, with post-ops.
 
 use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::{PostOp, bound};
@@ -6,8 +6,8 @@ use crate::prelude::*;
 use infer::InputSet;
 use kernels::group_norm::Maps;
 
-/// A normalisation of groups of channels over maps of f32 with the channels last: inputs are the
-/// data, a factor and a shift for each channel if it is affine, and the operands of the post-ops.
+/// Normalization over groups of channels and all spatial positions of NHWC f32. Inputs: data, scale
+/// and bias per channel if it is affine, and the operands of the post-ops.
 #[derive(Clone)]
 pub(crate) struct NormalizeMaps {
     pub(crate) maps: Maps,

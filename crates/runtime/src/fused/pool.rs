@@ -1,24 +1,24 @@
-//! Pooling between tensors whose channels are the last axis.
+//! Pooling of NHWC tensors.
 
 use crate::graph::net::FusedOp;
 use crate::prelude::*;
 use kernels::conv::ChannelsPool;
 
-/// MaxPool or AvgPool with the channels last.
+/// MaxPool or AvgPool in NHWC.
 #[derive(Clone)]
 pub(crate) struct PoolLast {
     pub(crate) pool: ChannelsPool,
     pub(crate) elements: Elements,
 }
 
-/// What is pooled.
+/// The element type that is pooled.
 #[derive(Clone, Copy)]
 pub(crate) enum Elements {
     /// f32.
     Values,
-    /// Quantized values, as bytes; by MaxPool alone.
+    /// Quantized values as u8; MaxPool only.
     Quantized,
-    /// bf16; by MaxPool alone.
+    /// bf16; MaxPool only.
     Bf16,
 }
 

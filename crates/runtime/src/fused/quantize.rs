@@ -1,12 +1,11 @@
-//! FakeQuantize whose results are kept as bytes.
+//! FakeQuantize whose result is stored as u8.
 
 use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::Quantize;
 use crate::prelude::*;
 use kernels::quantize::quantize_rows;
 
-/// Quantizes values in f32 to u8: inputs are the values, and the parameters of the columns where
-/// each has its own.
+/// Quantizes f32 to u8. Inputs: the values, and the parameters per column if there are any.
 #[derive(Clone, Copy)]
 pub(crate) struct QuantizeValues {
     pub(crate) writes: Quantize,

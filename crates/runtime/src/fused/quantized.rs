@@ -1,4 +1,4 @@
-//! Convolutions of quantised data by filters that are integers.
+//! Convolutions of quantized data with integer filters.
 
 use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::{PostOp, Quantize, bound};
@@ -9,30 +9,30 @@ use kernels::conv::Input;
 use kernels::quantize::{Output, Quantizer};
 use kernels::quantized::{Data, Operands, PackedFilters, QuantParams, QuantizedConvolution};
 
-/// A convolution that writes its channels last: inputs are the data, the filters as integers, a
-/// scale for each channel, and the operands of the post-ops.
+/// A quantized convolution with NHWC output. Inputs: data, i8 filters, a scale per output channel,
+/// and the operands of the post-ops.
 #[derive(Clone)]
 pub(crate) struct IntegerConvolution {
     pub(crate) quantized: QuantizedConvolution,
     /// Channels of the output.
     pub(crate) columns: usize,
     pub(crate) reads: Reads,
-    /// The input that the channels of the data are multiplied by.
+    /// The input with gates that multiply the channels of the data.
     pub(crate) gates: Option<usize>,
     pub(crate) post_ops: Vec<PostOp>,
-    /// The quantizer of what is written quantized.
+    /// The quantizer of the output, if the output is quantized.
     pub(crate) writes: Option<Quantize>,
 }
 
 impl IntegerConvolution {
-    /// Whether it reads the channels of each position once, as values that are rounded then: so it
-    /// can multiply them by gates.
+    /// Whether it is a 1×1 convolution of f32 NHWC data, which it quantizes. Then it can multiply
+    /// the channels by gates.
     pub(crate) fn is_pointwise(&self) -> bool {
         let reads_values = matches!(self.reads, Reads::F32 { channels_first: false, .. });
         reads_values && self.gates.is_none() && self.quantized.is_pointwise()
     }
 
-    /// Whether its quantizer gives the values that `quant_params` describes.
+    /// Whether its own quantizer gives the values that `quant_params` describes.
     pub(crate) fn accepts_quantized(&self, quant_params: Option<QuantParams>) -> bool {
         let own = self.quantized.params();
         let finds = matches!(self.reads, Reads::F32 { quantizer, channels_first: false }
@@ -41,17 +41,17 @@ impl IntegerConvolution {
     }
 }
 
-/// What the data are.
+/// The type of the data.
 #[derive(Clone, Copy)]
 pub(crate) enum Reads {
-    /// Values in f32.
+    /// f32 values.
     F32 {
         /// How they are quantized.
         quantizer: Quantizer,
-        /// Whether they still have their channels first.
+        /// Whether they are NCHW.
         channels_first: bool,
     },
-    /// Quantized values, as bytes.
+    /// Quantized values as u8.
     Quantized,
 }
 

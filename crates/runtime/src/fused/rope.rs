@@ -6,21 +6,20 @@ use infer::rules::interval::positions;
 use kernels::rope::Rotary;
 use std::sync::Arc;
 
-/// Rotary embedding of f32: inputs are the data, the cosines and the sines; the last axis of each
-/// is a row.
+/// Rotary embedding of f32. Inputs: data, cosines, sines; the last axis of each is a row.
 #[derive(Clone)]
 pub(crate) struct RotaryEmbedding {
     /// Sizes of the data.
     pub(crate) sizes: Sizes,
-    /// Where the rows lie in the input, if not one after the other.
+    /// The row of the input for each row of the data, if these are not in order.
     pub(crate) through: Option<Arc<[u32]>>,
 }
 
 impl RotaryEmbedding {
-    /// Most rows: there is a table of them.
+    /// The most rows, since there is a table of them.
     pub(crate) const ROWS: usize = 1 << 20;
 
-    /// The rows of an operand of these sizes that the rows of the data meet.
+    /// For each row of the data, the row of an operand of shape `operand`.
     fn rows(&self, operand: &[usize]) -> Option<Vec<u32>> {
         let (_, outer) = self.sizes.split_last()?;
         let (_, own) = operand.split_last()?;

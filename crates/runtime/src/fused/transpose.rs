@@ -1,4 +1,4 @@
-//! The same elements with the axes in another order.
+//! Transposes and reinterpretations of axes.
 
 use crate::graph::net::FusedOp;
 use crate::kernel::movement::{Copy, movement};

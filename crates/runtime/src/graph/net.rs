@@ -1,5 +1,5 @@
-//! A graph on its way to a plan: the nodes that do something, in order, with the facts of their
-//! values. Passes rewrite it.
+//! A graph on its way to a plan: the nodes in order, and the facts of their values. Passes rewrite
+//! it.
 
 use crate::kernel::Kernel;
 use crate::kernel::adapt::lower_operation;
@@ -18,7 +18,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Constants up to so many bytes are copied when a file does not align them.
+/// Constants of up to this many bytes are copied if the file does not align them.
 const COPIED: usize = 64 << 10;
 
 /// Position of a value in [`Net::values`].
@@ -36,7 +36,7 @@ pub(crate) struct Net {
     pub(crate) outputs: Vec<ValueId>,
 }
 
-/// A constant as integers, to be multiplied by the scale of their output channel.
+/// A constant as integers times a scale per output channel.
 #[derive(Clone)]
 pub(crate) struct Integers {
     pub(crate) values: Tensor,
@@ -48,13 +48,14 @@ pub(crate) struct Integers {
 pub(crate) struct Value {
     pub(crate) fact: Fact,
     pub(crate) constant: Option<Tensor>,
-    /// Whether it is the same in every run, though it is computed there.
+    /// Whether it is the same in every run, though each run computes it.
     pub(crate) invariant: bool,
     /// How its elements are quantized, if they are.
     pub(crate) quant_params: Option<QuantParams>,
-    /// The same as integers with scales, if it is known.
+    /// The same value as integers with scales, if it is known.
     pub(crate) integers: Option<Integers>,
-    /// The output of a layer that it is in the file, and still is if its type has not changed.
+    /// The output of a layer in the file that this value is. It still is if the type has not
+    /// changed.
     pub(crate) source: Option<Source>,
 }
 
@@ -85,25 +86,24 @@ impl Value {
     }
 }
 
-/// What a node computes.
+/// The operation of a node.
 #[derive(Clone)]
 pub(crate) enum Operation {
     /// An operation of the graph.
     Source { op: Arc<dyn Op>, lower: LowerFn },
-    /// What a pass has put in the place of others. All the shapes are known that its kernel is
-    /// chosen by.
+    /// An operation made by a pass. The shapes that its kernel is chosen by are static.
     Fused(Arc<dyn FusedOp>),
 }
 
 impl Operation {
-    /// An operation that the graph might have had; none without a kernel.
+    /// An operation of the specification, added by a pass. `None` if it has no kernel.
     pub(crate) fn source(op: impl Op) -> Option<Operation> {
         let lower = find(&op)?;
         Some(Operation::Source { op: Arc::new(op), lower })
     }
 }
 
-/// An operation that only a pass makes.
+/// An operation that only passes make.
 pub(crate) trait FusedOp: Any + Send + Sync {
     /// Chooses the kernel.
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
@@ -136,7 +136,7 @@ impl Node {
         Some(Node { operation, inputs: smallvec![input], outputs: smallvec![output], layer })
     }
 
-    /// The operation of the graph, unless a pass has made it.
+    /// The operation of the specification; `None` for one made by a pass.
     pub(crate) fn op(&self) -> Option<&dyn Op> {
         match &self.operation {
             Operation::Source { op, .. } => Some(&**op),
@@ -144,7 +144,7 @@ impl Node {
         }
     }
 
-    /// The operation of the graph, if it is a `T`.
+    /// The operation of the specification, if it is a `T`.
     pub(crate) fn is<T: Op>(&self) -> Option<&T> {
         let any: &dyn Any = self.op()?;
         any.downcast_ref()
@@ -158,13 +158,13 @@ impl Node {
         }
     }
 
-    /// The operation with all its attributes, if it is one of the graph.
+    /// The operation with all its attributes as text, if it is one of the specification.
     pub(crate) fn text(&self) -> String {
         let any: Option<&dyn Any> = self.op().map(|op| op as &dyn Any);
         format!("{:?}{:?}", any.map(Any::type_id), self.op())
     }
 
-    /// What a pass has made, if it is a `T`.
+    /// The operation made by a pass, if it is a `T`.
     pub(crate) fn fused<T: FusedOp>(&self) -> Option<&T> {
         let Operation::Fused(made) = &self.operation else { return None };
         let any: &dyn Any = &**made;
@@ -185,8 +185,8 @@ impl Node {
         }
     }
 
-    /// The operation with its kernel to be chosen when its inputs are there; `None` for what a
-    /// pass has made. `invariant` are the inputs that are the same in every run.
+    /// The operation, with its kernel to be chosen once its inputs are known. `None` for an
+    /// operation made by a pass. `invariant` are the inputs that are the same in every run.
     pub(crate) fn deferred(&self, invariant: InputSet) -> Option<Deferred> {
         let Operation::Source { op, lower } = &self.operation else { return None };
         let (op, outputs) = (Arc::clone(op), self.outputs.len());
@@ -242,7 +242,7 @@ impl Net {
         Ok(net)
     }
 
-    /// Converts inputs and outputs where callers see other types than the graph computes in.
+    /// Adds a Convert to inputs and outputs whose types for callers differ from those of the graph.
     fn convert_edges(&mut self, graph: &Graph) {
         let mut first = Vec::new();
         for (i, &layer) in graph.parameters().iter().enumerate() {
@@ -284,8 +284,8 @@ impl Net {
         InputSet::of_which(inputs.len(), |i| self.values[inputs[i]].invariant)
     }
 
-    /// For each value the output of a layer that it is. One that is stored as bytes or bf16 is
-    /// another; f16 that is computed in f32 is rounded once more when it is shown.
+    /// For each value the output of a layer that it is. A value stored as u8 or bf16 is another
+    /// one. f16 that is computed in f32 counts: it is rounded when it is shown.
     pub(crate) fn sources(&self) -> Vec<Option<Source>> {
         let is_kept = |value: &Value, source: &Source| {
             let now = value.fact.element_type;
@@ -306,7 +306,7 @@ impl Net {
         self.values[value].fact.shape.sizes()
     }
 
-    /// For each value the positions of the nodes that read it.
+    /// For each value the indices of the nodes that read it.
     pub(crate) fn readers(&self) -> Vec<Vec<usize>> {
         let mut readers = vec![Vec::new(); self.values.len()];
         for (i, node) in self.nodes.iter().enumerate() {
@@ -341,7 +341,7 @@ fn constant_tensor(constant: &Constant) -> Result<Tensor, String> {
         return Tensor::strings(sizes, values).map_err(|e| e.to_string());
     }
     let tensor = Tensor::from_weights(element_type, sizes, bytes).map_err(|e| e.to_string())?;
-    // Large constants of f32 stay where they are until the plan tells who reads them.
+    // Large f32 constants are aligned later, when the plan knows their readers.
     let waits = element_type == ElementType::F32 && tensor.bytes().len() > COPIED;
     if waits { Ok(tensor) } else { tensor.aligned().map_err(|e| e.to_string()) }
 }

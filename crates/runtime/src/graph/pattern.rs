@@ -1,4 +1,4 @@
-//! Helpers of passes that look for patterns of several nodes.
+//! Helpers of passes that match patterns of several nodes.
 
 use crate::graph::net::{Net, Node, ValueId};
 use crate::graph::rewriter::GraphRewriter;
@@ -10,25 +10,24 @@ use infer::ops::unary::{self, Unary};
 use infer::rules::axes;
 use infer::rules::broadcast::AutoBroadcast;
 
-/// The function of two tensors that a node is, unless it aligns them elsewhere than at the last
-/// axis.
+/// The kind of a binary node, unless it broadcasts from another axis than the last (PDPD).
 pub(crate) fn kind(node: &Node) -> Option<Kind> {
     let aligned_last = |b: &&Binary| !matches!(b.broadcast(), AutoBroadcast::Pdpd(_));
     node.is::<Binary>().filter(aligned_last).map(Binary::kind)
 }
 
-/// The operands of a function of two tensors.
+/// The operands of a binary node of kind `function`.
 pub(crate) fn operands(node: &Node, function: Kind) -> Option<[ValueId; 2]> {
     let &[a, b] = &node.inputs[..] else { return None };
     (kind(node)? == function).then_some([a, b])
 }
 
-/// The operands of a function of two tensors, either way round.
+/// The operands of a binary node, in both orders.
 pub(crate) fn either_way(node: &Node, kind: Kind) -> impl Iterator<Item = [ValueId; 2]> {
     operands(node, kind).into_iter().flat_map(|[a, b]| [[a, b], [b, a]])
 }
 
-/// A constant that is one number of f32.
+/// A constant that is a single f32.
 pub(crate) fn number(net: &Net, value: ValueId) -> Option<f32> {
     match net.values[value].constant.as_ref()?.as_slice::<f32>()? {
         [one] => Some(*one),
@@ -58,7 +57,7 @@ pub(crate) fn of_inverse_root(rewriter: &GraphRewriter<'_>, node: &Node) -> Opti
     root.inputs.first().copied()
 }
 
-/// The kernel of a node, if its inputs tell enough about it.
+/// The kernel of a node, if its inputs are known well enough.
 pub(crate) fn lowered(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
     seen(net, node, |cx| node.lower(cx).ok())
 }

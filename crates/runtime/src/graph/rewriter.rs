@@ -1,13 +1,12 @@
-//! Going through a net from inputs to outputs while it is being rewritten.
+//! Visits a net from inputs to outputs while rewriting it.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::tensor::Tensor;
 
-/// A net that is being rewritten: nodes are taken from the old list, in order, and kept, changed
-/// or dropped.
+/// A net that is being rewritten. Nodes are visited in order, and each is kept, changed or dropped.
 pub(crate) struct GraphRewriter<'a> {
     pub(crate) net: &'a mut Net,
-    /// For each value the one that now stands for it.
+    /// For each value the value that replaces it; itself if none does.
     alias: Vec<ValueId>,
     kept: Vec<Option<Node>>,
     /// For each value the node of `kept` that makes it.
@@ -18,8 +17,8 @@ pub(crate) struct GraphRewriter<'a> {
 }
 
 impl<'a> GraphRewriter<'a> {
-    /// Runs `visit` on each node. A node is dropped unless `visit` gives it, or another, to
-    /// [`GraphRewriter::keep`]. Returns how many changes were noted.
+    /// Visits each node. A node is dropped unless `visit` passes it, or another, to
+    /// [`GraphRewriter::keep`]. Returns the number of changes.
     pub(crate) fn over(
         net: &'a mut Net,
         mut visit: impl FnMut(&mut GraphRewriter<'_>, Node),
@@ -56,7 +55,7 @@ impl<'a> GraphRewriter<'a> {
         rewriter.changes
     }
 
-    /// Replaces each node for which `find` gives another. Returns how many those were.
+    /// Replaces each node for which `find` gives another. Returns how many.
     pub(crate) fn replacing(
         net: &'a mut Net,
         mut find: impl FnMut(&mut GraphRewriter<'_>, &Node) -> Option<Node>,
@@ -70,7 +69,7 @@ impl<'a> GraphRewriter<'a> {
         })
     }
 
-    /// Keeps each node as `edit` leaves it. Returns for how many `edit` said that it changed them.
+    /// Keeps each node as `edit` leaves it. Returns how many `edit` has changed.
     pub(crate) fn editing(
         net: &'a mut Net,
         mut edit: impl FnMut(&mut GraphRewriter<'_>, &mut Node) -> Option<()>,
@@ -83,7 +82,7 @@ impl<'a> GraphRewriter<'a> {
         })
     }
 
-    /// Keeps a node, at this place of the order.
+    /// Keeps a node at this point of the order.
     pub(crate) fn keep(&mut self, node: Node) {
         for &output in &node.outputs {
             self.producer[output] = Some(self.kept.len());
@@ -91,13 +90,13 @@ impl<'a> GraphRewriter<'a> {
         self.kept.push(Some(node));
     }
 
-    /// Takes out the node that makes `value`, if nothing but the node that is visited reads it.
+    /// Removes the node that makes `value`, if only the visited node reads `value`.
     pub(crate) fn take(&mut self, value: ValueId) -> Option<Node> {
         let only = self.uses[value] == 1;
         self.kept[self.producer[value].filter(|_| only)?].take()
     }
 
-    /// The node that makes `value`, if nothing but the node that is visited reads it.
+    /// The node that makes `value`, if only the visited node reads `value`.
     pub(crate) fn only_for(&self, value: ValueId) -> Option<&Node> {
         let only = self.uses[value] == 1;
         self.kept[self.producer[value].filter(|_| only)?].as_ref()
@@ -108,7 +107,7 @@ impl<'a> GraphRewriter<'a> {
         self.kept[self.producer[value]?].as_ref()
     }
 
-    /// Replaces the operation of the node that makes `value`; `more` is its additional output.
+    /// Replaces the operation of the node that makes `value`. `more` becomes its additional output.
     pub(crate) fn give_more(
         &mut self,
         value: ValueId,
@@ -129,7 +128,7 @@ impl<'a> GraphRewriter<'a> {
         self.uses[value]
     }
 
-    /// Adds a value that the nodes kept from here on may make or read.
+    /// Adds a value, which nodes kept from now on may make or read.
     pub(crate) fn add(&mut self, value: Value) -> ValueId {
         self.alias.push(self.net.values.len());
         self.producer.push(None);
@@ -137,19 +136,19 @@ impl<'a> GraphRewriter<'a> {
         self.net.add(value)
     }
 
-    /// Adds a list of numbers, as operations take axes and sizes.
+    /// Adds a constant list, as operations take for axes and sizes.
     pub(crate) fn list(&mut self, values: Vec<i64>) -> Option<ValueId> {
         Some(self.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?)))
     }
 
-    /// Lets `other` stand for `value` from here on.
+    /// Replaces `value` by `other` in the nodes visited from now on.
     pub(crate) fn replace(&mut self, value: ValueId, other: ValueId) {
         self.alias[value] = other;
         self.uses[other] = (self.uses[other] + self.uses[value]).saturating_sub(1);
         self.changes += 1;
     }
 
-    /// Notes a change.
+    /// Counts a change.
     pub(crate) fn changed(&mut self) {
         self.changes += 1;
     }

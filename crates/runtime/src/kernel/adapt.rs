@@ -1,5 +1,5 @@
-//! Operations that move elements need not know element types smaller than a byte, or strings:
-//! their kernels run on bytes, or on numbers that stand for strings.
+//! Moving operations work on any element type. Kernels see types smaller than a byte as bytes, and
+//! strings as numbers.
 
 use crate::error::KernelError;
 use crate::kernel::empty::EmptyOutput;
@@ -12,7 +12,7 @@ use ir::ElementType;
 /// Chooses the kernel of an operation of the graph.
 ///
 /// # Errors
-/// As `Lower::lower`, and for outputs that there is no memory for.
+/// As `Lower::lower`, and for outputs that do not fit in memory.
 pub(crate) fn lower_operation(
     op: &dyn Op,
     lower: LowerFn,
@@ -25,7 +25,7 @@ pub(crate) fn lower_operation(
     through_adapter(op, lower, cx)
 }
 
-/// Lowers an operation, through an adapter where its elements cannot be moved as they are.
+/// Lowers an operation, through an adapter if its kernel cannot move these elements.
 fn through_adapter(
     op: &dyn Op,
     lower: LowerFn,
@@ -38,7 +38,7 @@ fn through_adapter(
     if !element_type.is_packed() && element_type != ElementType::String {
         return lower(op, cx);
     }
-    // A view of whole bytes needs no adapter.
+    // A view needs no adapter.
     if let Ok(kernel) = lower(op, cx)
         && kernel.reuse() == Reuse::same_bytes()
     {
@@ -66,13 +66,13 @@ struct Adapter {
     inner: Box<dyn Kernel>,
     element_type: ElementType,
     stand_in: ElementType,
-    /// Facts of the outputs as the inner kernel sees them.
+    /// Facts of the outputs, as the inner kernel sees them.
     outputs: Vec<Fact>,
 }
 
 impl Kernel for Adapter {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        // 0, which kernels fill gaps with, stands for the empty string.
+        // Kernels fill gaps with 0, which stands for the empty string.
         let mut strings: Vec<Box<str>> = vec!["".into()];
         let inputs: Vec<Tensor> = (0..cx.input_count())
             .map(|i| self.unpacked(cx.tensor(i), &mut strings))
@@ -139,7 +139,7 @@ impl Adapter {
         Tensor::from_vec(t.sizes(), bytes).map_err(failed)
     }
 
-    /// The elements that stand-ins stand for.
+    /// The elements that the stand-ins stand for.
     fn packed(&self, t: &Tensor, strings: &[Box<str>]) -> Result<Tensor, KernelError> {
         let failed = |e: crate::TensorError| KernelError::new(e.to_string());
         if let Some(numbers) = t.as_slice::<u32>() {

@@ -1,6 +1,6 @@
-//! Batch axes: the leading axes of operands that are matrices, repeated by NumPy's rule.
+//! Batch axes: the leading axes of matrices, broadcast by the rule of NumPy.
 
-/// The batch axes of a result.
+/// The batch axes of a result, broadcast from those of its operands.
 pub(crate) fn broadcast_shape(operands: &[&[usize]]) -> Vec<usize> {
     let rank = operands.iter().map(|o| o.len()).max().unwrap_or(0);
     let size = |axis: usize| {
@@ -10,7 +10,7 @@ pub(crate) fn broadcast_shape(operands: &[&[usize]]) -> Vec<usize> {
     (0..rank).map(size).collect()
 }
 
-/// Where the matrix of an operand begins for each batch of the result; a matrix has `len` elements.
+/// For each batch of the result, the offset of the operand's matrix, which has `len` elements.
 pub(crate) fn offsets(result: &[usize], own: &[usize], len: usize) -> Vec<usize> {
     let missing = result.len() - own.len();
     let mut strides = vec![0; result.len()];

@@ -1,4 +1,4 @@
-//! Weights that are multiplied as they are stored, in few bits.
+//! Compressed weights, which GEMMs read as they are stored.
 
 use crate::error::KernelError;
 use crate::kernel::RunCx;
@@ -11,42 +11,42 @@ use kernels::gemm::{
     Compressed, CompressedPanels, DynamicPanels, GroupParams, Packed, Precision, Rhs, WeightFormat,
 };
 
-/// How an input, and behind it its scales and zero points, are the B of a product.
+/// How B of a GEMM is stored: an input with the elements, followed by scales and zero points.
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
     pub(crate) format: WeightFormat,
-    /// Sizes of B, rows and columns or the other way round.
+    /// The shape of B, either k × n or n × k.
     pub(crate) sizes: Sizes,
-    /// Whether it is stored row after row.
+    /// Whether elements are stored row by row of that shape.
     pub(crate) by_rows: bool,
-    /// Terms of a group.
+    /// Elements of k per group.
     pub(crate) group: usize,
-    /// How far apart the scales of columns and those of groups are, if there are any.
+    /// Strides of the scales along columns and along groups, if there are any.
     pub(crate) scales: Option<(usize, usize)>,
-    /// The same of zero points.
+    /// The same for zero points.
     pub(crate) zeros: Option<(usize, usize)>,
-    /// What later runs read them as, if not as they are stored.
+    /// The precision of the packed weights, if later runs do not read them compressed.
     pub(crate) widened: Option<Precision>,
-    /// What they are multiplied by.
+    /// The type of A that they are multiplied with.
     pub(crate) activations: Activations,
 }
 
 impl Weights {
-    /// Inputs that B takes.
+    /// How many inputs B takes.
     pub(crate) fn inputs(&self) -> usize {
         1 + usize::from(self.scales.is_some()) + usize::from(self.zeros.is_some())
     }
 }
 
-/// Weights of a kernel, with the place for their panels.
+/// Compressed weights of a kernel, with a slot for their packed panels.
 pub(crate) struct Panels {
     weights: Weights,
-    /// The input that has the elements.
+    /// The input with the elements.
     input: usize,
     panels: Prepacked<PackedPanels>,
 }
 
-/// Weights as later runs read them.
+/// Packed weights, as later runs read them.
 pub(crate) enum PackedPanels {
     Narrow(CompressedPanels),
     Wide(Packed),
@@ -69,10 +69,10 @@ impl Panels {
         Panels { weights, input, panels }
     }
 
-    /// B, in panels from the second run on.
+    /// B; packed from the second run on.
     ///
     /// # Errors
-    /// When scales are no numbers.
+    /// When the scales are not of a numeric type.
     pub(crate) fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<RhsOperand<'a>, KernelError> {
         if let Some(panels) = self.panels.made() {
             return Ok(RhsOperand::Packed(panels));
@@ -90,7 +90,7 @@ impl Panels {
                 PackedPanels::Wide(Packed::decompressed(cx.to_arena(), &stored.matrix(), precision))
             }
         };
-        // The first run rounds as the later ones do.
+        // Dynamic quantization packs in the first run, so that it rounds like later runs.
         let packed = match self.weights.activations {
             Activations::F32 => self.panels.on_second_use(cx, form, make),
             Activations::Int8 => self.panels.now(cx, form, make),
@@ -114,7 +114,7 @@ impl Panels {
     }
 }
 
-/// The B of a product.
+/// The B of a GEMM.
 pub(crate) enum RhsOperand<'a> {
     Packed(&'a PackedPanels),
     Stored(Box<Stored<'a>>),
@@ -129,7 +129,7 @@ impl RhsOperand<'_> {
     }
 }
 
-/// B as it is stored, with scales and zero points in f32.
+/// Unpacked B, with scales and zero points in f32.
 pub(crate) struct Stored<'a> {
     weights: &'a Weights,
     bytes: &'a [u8],
@@ -147,7 +147,7 @@ impl Stored<'_> {
     }
 }
 
-/// What an input has for each group, if it is there.
+/// The factors of each group, if the input exists.
 fn factors(tensor: &Option<Tensor>, apart: Option<(usize, usize)>) -> GroupParams<'_> {
     let values = tensor.as_ref().and_then(|t| t.as_slice()).unwrap_or_default();
     let (column, group) = apart.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The kernel for an element type, once, when it is chosen.
+//! Dispatch over element types, once, when the kernel is chosen.
 
 /// The kernel that an expression makes with `$t` as the Rust type of an input of a [`LowerCx`];
 /// [`LowerError::Unsupported`] when the class of types does not have it.

@@ -1,5 +1,5 @@
-//! The kernel of outputs without elements, whatever the operation. Other kernels build tables over
-//! the axes of their inputs, which may be long where another axis is empty.
+//! The kernel of outputs without elements, for every operation. Other kernels may build long tables
+//! over the axes of their inputs, even if the output is empty.
 
 use crate::error::KernelError;
 use crate::kernel::{Kernel, RunCx};

@@ -1,4 +1,4 @@
-//! Kernels that are chosen when their inputs are there, and operations evaluated outside of a plan.
+//! Deferred kernels, which are chosen at run time, and operations evaluated outside of a plan.
 
 use crate::error::KernelError;
 use crate::kernel::adapt::lower_operation;
@@ -16,7 +16,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An operation whose kernel is chosen when its inputs are there.
+/// An operation whose kernel is chosen once its inputs are known.
 #[derive(Clone)]
 pub(crate) struct Deferred {
     pub(crate) op: Arc<dyn Op>,
@@ -29,30 +29,30 @@ pub(crate) struct Deferred {
     pub(crate) invariant: InputSet,
 }
 
-/// The kernel chosen last, and what it was chosen for.
+/// The kernel chosen last, with the shapes and values it was chosen for.
 pub(crate) struct CachedKernel {
     inputs: Vec<(ElementType, Sizes)>,
-    /// The bytes of the inputs whose values decided.
+    /// The bytes of the inputs whose values the choice depends on.
     values: Vec<(usize, Vec<u8>)>,
     outputs: Vec<Fact>,
     kernel: Box<dyn Kernel>,
 }
 
-/// For each output the tensor, if it did not exist before; nothing at all if every one did.
+/// The outputs that a kernel allocated, by position; empty if all existed before.
 pub(crate) type Made = Vec<Option<Tensor>>;
 
 /// The inputs of a step.
 pub(crate) type Operands<'a> = SmallVec<[&'a Tensor; 4]>;
 
-/// Where the outputs of a kernel lie before it runs.
+/// The memory of the outputs before a kernel runs.
 pub(crate) struct Outputs<'a> {
-    /// `None` for those that are allocated for the run.
+    /// `None` for outputs that the run allocates.
     pub(crate) existing: SmallVec<[Option<&'a Tensor>; 2]>,
-    /// The input and the output that are the same memory.
+    /// The input and the output that share memory.
     pub(crate) in_place: Option<(usize, usize)>,
 }
 
-/// Runs a kernel; returns the outputs that did not exist before.
+/// Runs a kernel. Returns the outputs that did not exist before.
 pub(crate) fn run_kernel(
     kernel: &dyn Kernel,
     inputs: &[&Tensor],
@@ -76,7 +76,7 @@ pub(crate) fn run_kernel(
     Ok(made)
 }
 
-/// Memory for the outputs that have none, unless the kernel provides them.
+/// Allocates the missing outputs, unless the kernel provides them.
 fn allocate(
     kernel: &dyn Kernel,
     outputs: &Outputs<'_>,
@@ -98,8 +98,7 @@ fn allocate(
 }
 
 impl Deferred {
-    /// Chooses the kernel for the inputs that are there, unless it is the one of the last run, and
-    /// runs it.
+    /// Runs the kernel of the last run, or chooses one if shapes or values have changed.
     pub(crate) fn run(
         &self,
         graph: &Graph,
@@ -128,8 +127,8 @@ impl Deferred {
         run_kernel(&*cached.kernel, &inputs, outputs, &facts, site)
     }
 
-    /// Copies of the inputs that are not aligned as a kernel needs them, once for each that is the
-    /// same in every run: constants of a file may lie anywhere.
+    /// Aligned copies of the inputs that the kernel needs aligned; constants of a file may lie
+    /// anywhere. An input that is the same in every run is copied once.
     fn aligned(
         &self,
         kernel: &dyn Kernel,
@@ -150,7 +149,7 @@ impl Deferred {
         inputs.iter().enumerate().filter(is_unaligned).map(copy).collect()
     }
 
-    /// Infers the outputs for inputs that are there, and chooses the kernel.
+    /// Infers the outputs from the actual inputs, and chooses the kernel.
     fn choose(
         &self,
         graph: &Graph,
@@ -161,7 +160,8 @@ impl Deferred {
         let bodies = graph.layers().get(self.layer).map_or(&[][..], |l| &l.bodies);
         let op = &*self.op;
         let any: &dyn Any = op;
-        // Nothing else looks at variables, and copying their names takes longer than the rest.
+        // Other operations do not look at variables, and copying their names would dominate the
+        // cost.
         let variables = if any.is::<Variable>() || !bodies.is_empty() {
             Some(resources.variables.borrow().facts())
         } else {
@@ -171,7 +171,7 @@ impl Deferred {
         let inferred = infer_shapes(op, &facts, self.outputs, bodies, extensions, variables);
         let (mut outputs, looked_at) =
             inferred.map_err(|e| KernelError { input: e.input, message: e.message })?;
-        // Bodies of f16 are computed in f32, which their rules do not know.
+        // f16 promotion makes bodies compute in f32; their rules still say f16.
         if resources.options.optimize && !bodies.is_empty() {
             outputs = outputs.into_iter().map(in_f32).collect();
         }
@@ -210,10 +210,10 @@ impl CachedKernel {
     }
 }
 
-/// Computes an operation whose inputs are there, outside of any plan.
+/// Evaluates an operation on tensors, outside of any plan.
 ///
 /// # Errors
-/// When it has bodies that the site cannot run, and what goes wrong in the kernel.
+/// When it has bodies that the site cannot run, and when the kernel fails.
 pub(crate) fn evaluate(
     graph: &Graph,
     operation: &Deferred,
@@ -228,7 +228,7 @@ pub(crate) fn evaluate(
     made.into_iter().map(|tensor| tensor.ok_or_else(missing)).collect()
 }
 
-/// A host for operations that are evaluated before there is a session.
+/// A host for operations that are evaluated without a session.
 pub(crate) struct NoBodies;
 
 impl Host for NoBodies {
@@ -244,7 +244,7 @@ impl Host for NoBodies {
 }
 
 impl RunSite<'_> {
-    /// Where operations without bodies and state are evaluated: `f` is called with the site.
+    /// Calls `f` with a site for operations without bodies and state.
     pub(crate) fn outside<R>(resources: &Resources, f: impl FnOnce(RunSite<'_>) -> R) -> R {
         f(RunSite { resources, state: &KernelState::default(), host: &NoBodies })
     }

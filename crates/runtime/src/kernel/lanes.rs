@@ -1,4 +1,4 @@
-//! Inputs and outputs in the type that a kernel computes in.
+//! Conversion of inputs and outputs to the type that a kernel computes in.
 
 use crate::kernel::lower::LowerError;
 use crate::kernel::{Reuse, RunCx};
@@ -11,10 +11,10 @@ use kernels::par::Threads;
 use kernels::{InOut, Scratch};
 use std::ops::Deref;
 
-/// The conversion of an input, or of an output that has its type.
+/// The conversion of an input, or of an output of the same type.
 ///
 /// # Errors
-/// When there is none between the types.
+/// When there is no conversion between the types.
 pub(crate) fn conversion_of(
     input: usize,
     from: ElementType,
@@ -23,7 +23,7 @@ pub(crate) fn conversion_of(
     Conversion::new(from, to).ok_or_else(|| LowerError::element_type(input, from))
 }
 
-/// The way from f16 or bf16 to f32 and back, for kernels that compute in f32.
+/// Conversion of f16 or bf16 to f32 and back, for kernels that compute in f32.
 pub(crate) struct Halves {
     up: Conversion,
     down: Conversion,
@@ -39,7 +39,7 @@ impl Halves {
         Some(Halves { up, down: Conversion::new(ElementType::F32, element_type)? })
     }
 
-    /// An input in f32.
+    /// An input converted to f32.
     pub(crate) fn widen<'r>(&self, cx: &RunCx<'r>, input: usize) -> Scratch<'r, f32> {
         let count = cx.tensor(input).count();
         let mut wide = cx.scratch::<f32>(count);
@@ -47,20 +47,19 @@ impl Halves {
         wide
     }
 
-    /// Rounds results once.
+    /// Rounds f32 results to the element type.
     pub(crate) fn narrow(&self, threads: &Threads, from: &[f32], to: &mut [u8]) {
         self.down.run(threads, from.len(), bytes(from), to);
     }
 }
 
-/// Inputs and outputs in the type that a kernel computes in, converted where that is another than
-/// theirs.
+/// Inputs and outputs in the type that a kernel computes in, converted if they have another type.
 pub(crate) struct Lanes<L> {
-    /// Bytes of a stored element, and how it is read and written.
+    /// The size of a stored element in bytes, and how to decode and encode it.
     ways: Option<(usize, Decoder<L>, Encoder<L>)>,
 }
 
-/// An input as it lies, or converted.
+/// An input, borrowed or converted.
 pub(crate) enum Elements<'r, L> {
     Own(&'r [L]),
     Converted(Scratch<'r, L>),
@@ -83,12 +82,12 @@ impl<L: Pod> Lanes<L> {
         Lanes::through::<T>(T::WAYS)
     }
 
-    /// For elements of type `T` with a way of their own.
+    /// For elements of type `T`, with another decoder and encoder.
     pub(crate) fn through<T>(ways: Ways<L>) -> Lanes<L> {
         Lanes { ways: ways.map(|(decode, encode)| (size_of::<T>(), decode, encode)) }
     }
 
-    /// An input.
+    /// An input in the type of the kernel.
     pub(crate) fn input<'r>(&self, cx: &RunCx<'r>, input: usize) -> Elements<'r, L> {
         let Some((size, decode, _)) = self.ways else { return Elements::Own(cx.input(input)) };
         let mut converted = cx.scratch::<L>(cx.tensor(input).count());
@@ -96,7 +95,7 @@ impl<L: Pod> Lanes<L> {
         Elements::Converted(converted)
     }
 
-    /// Computes an output.
+    /// Computes an output in the type of the kernel.
     pub(crate) fn output<'r, R>(
         &self,
         cx: &mut RunCx<'r>,
@@ -114,7 +113,7 @@ impl<L: Pod> Lanes<L> {
         done
     }
 
-    /// Computes output 0 from an input, over it where [`Lanes::reuse`] has allowed that.
+    /// Computes output 0 from an input, in place if [`Lanes::reuse`] allowed that.
     pub(crate) fn in_out(
         &self,
         cx: &mut RunCx<'_>,
@@ -127,7 +126,7 @@ impl<L: Pod> Lanes<L> {
         encode_all(cx.threads(), &data, (cx.output_bytes(0), size, encode));
     }
 
-    /// Rounds values to those of the elements.
+    /// Rounds values to the precision of the element type.
     pub(crate) fn round(&self, values: &mut [L]) {
         let Some((size, decode, encode)) = self.ways else { return };
         let mut bytes = [0; 512];
@@ -138,7 +137,7 @@ impl<L: Pod> Lanes<L> {
         }
     }
 
-    /// Whether the output can lie where an input does.
+    /// Whether the output can overwrite an input.
     pub(crate) fn reuse(&self, input: usize) -> Reuse {
         if self.ways.is_none() { Reuse::InPlace(InputSet::one(input)) } else { Reuse::None }
     }

@@ -1,5 +1,5 @@
-//! From an operation with known shapes to a kernel. Element types and shapes are resolved here,
-//! never while running.
+//! Lowering: from an operation with known shapes to a kernel. Element types and shapes are resolved
+//! here, never while running.
 
 use crate::kernel::Kernel;
 use crate::tensor::convert::convert_tensor;
@@ -21,9 +21,9 @@ use std::sync::LazyLock;
 pub trait Lower: Op + Sized {
     /// Chooses the kernel for inputs of known type and shape.
     ///
-    /// # Errors
-    /// [`LowerError::NeedsValue`] when the value of an input decides; the driver then asks again
-    /// when it is there. [`LowerError::Unsupported`] for what no kernel does.
+    /// [`LowerError::NeedsValue`] if the kernel depends on the value of an input; the driver then
+    /// lowers again once the value is there. [`LowerError::Unsupported`] if no kernel supports the
+    /// operation.
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
 }
 
@@ -67,8 +67,8 @@ pub struct LowerCx<'a> {
 }
 
 impl<'a> LowerCx<'a> {
-    /// `constants` are inputs that are the same in every run, `values` those that are known now;
-    /// all inputs must be static.
+    /// `constants` are inputs that are the same in every run, `values` are inputs that are known
+    /// now. All inputs must be static.
     pub(crate) fn new(
         (inputs, outputs): (&'a [Fact], &'a [Fact]),
         constants: &'a [Option<Tensor>],
@@ -110,7 +110,7 @@ impl<'a> LowerCx<'a> {
         self.outputs.get(output).map_or(ElementType::Dynamic, |f| f.element_type)
     }
 
-    /// The sizes of an input; those of a scalar for an input that is not there.
+    /// The sizes of an input; those of a scalar if the input does not exist.
     pub fn sizes(&self, input: usize) -> &[usize] {
         self.sizes.get(input).map_or(&[], |s| s)
     }
@@ -134,18 +134,18 @@ impl<'a> LowerCx<'a> {
         self.constants.get(input)?.as_ref()
     }
 
-    /// Whether an input is the same in every run, though it may not be there yet.
+    /// Whether an input is the same in every run, even if its value is not known yet.
     pub fn is_invariant(&self, input: usize) -> bool {
         self.invariant.contains(input)
     }
 
-    /// The same, where some inputs are known to be the same in every run.
+    /// The same, with more inputs that are the same in every run.
     pub(crate) fn with_invariant(mut self, inputs: InputSet) -> LowerCx<'a> {
         self.invariant = self.invariant.with(inputs);
         self
     }
 
-    /// What the operands of products are rounded to.
+    /// The precision of the operands of GEMMs: f32, or bf16 as `Options::precision` asks.
     pub fn precision(&self) -> Precision {
         self.precision
     }
@@ -164,8 +164,8 @@ impl<'a> LowerCx<'a> {
         self.values.get(input).and_then(Option::as_ref).ok_or(LowerError::NeedsValue(input))
     }
 
-    /// The values of an input of integers, or of what its rule takes for integers: truth values,
-    /// and numbers, whose fraction is cut off.
+    /// The values of an integer input, or of one that its rule takes for integers: booleans, and
+    /// real numbers, which are truncated.
     ///
     /// # Errors
     /// As [`LowerCx::value`], and for inputs of another type.
@@ -173,7 +173,7 @@ impl<'a> LowerCx<'a> {
         self.values_as(input, |t| t.is_integral() || t == ElementType::Boolean || t.is_real())
     }
 
-    /// The one value of an input of any integral type.
+    /// The only value of an integer input.
     ///
     /// # Errors
     /// As [`LowerCx::ints`], and when there is not exactly one.
@@ -192,7 +192,7 @@ impl<'a> LowerCx<'a> {
         self.values_as(input, |t| t != ElementType::String)
     }
 
-    /// The values of an input of certain types, converted.
+    /// The values of an input as `T`, if `is_taken` accepts its type.
     fn values_as<T: Element>(
         &self,
         input: usize,
@@ -235,8 +235,8 @@ impl<'a> LowerCx<'a> {
         !self.output_sizes.is_empty() && self.output_sizes.iter().all(is_empty)
     }
 
-    /// Refuses large outputs that there is no memory for, before a kernel makes tables for them.
-    /// What is no larger than the inputs may be a view of them.
+    /// Rejects large outputs that do not fit in memory, before a kernel builds tables for them. An
+    /// output no larger than the inputs passes, since it may be a view of them.
     pub(crate) fn check_memory(&self) -> Result<(), LowerError> {
         const LARGE: usize = 1 << 30;
         let len = |fact: &Fact| packed_len(fact.element_type, &fact.shape.sizes()?).ok();
@@ -252,7 +252,7 @@ impl<'a> LowerCx<'a> {
         Ok(())
     }
 
-    /// Which inputs were asked for their value.
+    /// The inputs whose values were asked for.
     pub(crate) fn consulted(&self) -> InputSet {
         self.consulted.get()
     }
@@ -261,7 +261,7 @@ impl<'a> LowerCx<'a> {
 /// A function that lowers one type of operation.
 pub(crate) type LowerFn = fn(&dyn Op, &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>;
 
-/// The function for an operation type.
+/// The lowering function of an operation type.
 pub(crate) fn lower_fn<T: Lower>() -> LowerFn {
     |op, cx| {
         let any: &dyn std::any::Any = op;
@@ -288,9 +288,9 @@ infer::opset!(lowerings);
 static BY_TYPE: LazyLock<HashMap<TypeId, LowerFn>> =
     LazyLock::new(|| lowerings().into_iter().collect());
 
-/// Adds an operation of a program's own, with its rule and its kernel, to those that layers of this
-/// type and version name. [`infer::Inputs::extensions`] takes the extensions, and what is compiled
-/// from these facts has the kernel.
+/// Registers an operation of the program, with its rule and its kernel, for layers of this type and
+/// version. [`infer::Inputs::extensions`] takes the extensions, and plans compiled from the
+/// resulting facts use the kernel.
 pub fn register<T: Lower + Parse<Kind = ()>>(
     extensions: &mut Extensions,
     op_type: &'static str,
@@ -299,18 +299,18 @@ pub fn register<T: Lower + Parse<Kind = ()>>(
     extensions.register::<T>(op_type, version, lower_fn::<T>());
 }
 
-/// The function that lowers an operation which may be one of the program's own.
+/// The lowering function of an operation, which may be an extension.
 pub(crate) fn find_in(extensions: &Extensions, op: &dyn Op) -> Option<LowerFn> {
     extensions.lowering::<LowerFn>(op).copied().or_else(|| find(op))
 }
 
-/// The function that lowers an operation of the table.
+/// The lowering function of an operation of the table.
 pub(crate) fn find(op: &dyn Op) -> Option<LowerFn> {
     let any: &dyn std::any::Any = op;
     BY_TYPE.get(&any.type_id()).copied()
 }
 
-/// The input and the text of a lowering error.
+/// The input and the message of a lowering error.
 pub(crate) fn lower_text(error: LowerError) -> (Option<usize>, String) {
     match error {
         LowerError::Rule(rule) => (rule.input, rule.message),

@@ -1,4 +1,4 @@
-//! A kernel with its parameters chosen, and what it sees while it runs.
+//! Kernels, and what a kernel sees while it runs.
 
 pub(crate) mod adapt;
 pub(crate) mod batch;
@@ -32,38 +32,36 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell, RefMut};
 
-/// A piece of work with everything decided that can be decided before the data is there.
+/// An operation with everything chosen that does not depend on the data.
 pub trait Kernel: Send + Sync {
     /// Computes the outputs.
     ///
     /// # Errors
-    /// What in the data made it impossible.
+    /// When the data do not allow the operation.
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError>;
 
-    /// Whether outputs can lie where inputs do.
+    /// How outputs may share memory with inputs.
     fn reuse(&self) -> Reuse {
         Reuse::None
     }
 
-    /// Inputs that need not be aligned: constants among them are read from the mapped file.
+    /// Inputs that may be unaligned. Constants among them are read directly from the mapped file.
     fn accepts_unaligned(&self) -> InputSet {
         InputSet::NONE
     }
 
-    /// How the outputs are made of input 0, for kernels that only move elements.
+    /// How the outputs are made from input 0, for kernels that only move elements.
     fn movement(&self) -> Option<Movement<'_>> {
         None
     }
 
-    /// Floating-point operations of products, convolutions, attention and recurrent cells in a run,
-    /// two for each multiplication with its addition. What is done to single elements, and the
-    /// functions of cells and attention, do not count.
+    /// Floating-point operations per run of GEMMs, convolutions, attention and recurrent cells,
+    /// with two for each multiply-add. Element-wise work and activation functions do not count.
     fn flops(&self) -> u64 {
         0
     }
 
-    /// Memory of the first run besides inputs and outputs, on so many threads, as far as it is
-    /// much.
+    /// Large allocations of the first run besides inputs and outputs, on this many threads.
     fn memory(&self, _threads: usize) -> KernelMemory {
         KernelMemory::default()
     }
@@ -75,22 +73,22 @@ pub trait Kernel: Send + Sync {
 /// Bytes that a kernel takes besides its inputs and outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelMemory {
-    /// What it keeps for later runs.
+    /// What it keeps for later runs, such as packed weights.
     pub kept: usize,
-    /// What it gives back when it has run.
+    /// What it frees after the run, such as scratch.
     pub passing: usize,
 }
 
 /// How a kernel moves elements.
 #[derive(Clone, Debug)]
 pub enum Movement<'k> {
-    /// Copies of elements: from an input, to an output, how.
+    /// Strided copies: (input, output, plan).
     Copies(Vec<(usize, usize, &'k CopyPlan)>),
     /// A roll of bytes.
     Roll(&'k RollPlan),
 }
 
-/// How the memory of outputs relates to that of inputs.
+/// How outputs share memory with inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reuse {
     /// Outputs have memory of their own.
@@ -100,29 +98,29 @@ pub enum Reuse {
     InPlace(InputSet),
     /// The kernel provides tensors of its own with [`RunCx::provide`], and may keep its inputs.
     Provides,
-    /// Each output is a part of an input and [`Kernel::run`] is never called.
+    /// Each output is a part of an input, and [`Kernel::run`] is never called.
     Views(SmallVec<[View; 1]>),
 }
 
 impl Reuse {
-    /// The one output is input 0 under another shape.
+    /// The only output is input 0 in another shape.
     pub fn same_bytes() -> Reuse {
         Reuse::Views(smallvec::smallvec![View { input: 0, offset: 0 }])
     }
 }
 
-/// An output that lies inside an input.
+/// An output that is part of the memory of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// The input.
     pub input: usize,
-    /// Where the output begins, in bytes.
+    /// The offset of the output, in bytes.
     pub offset: usize,
 }
 
-/// What kernels ask of the session that runs them.
+/// What kernels need from the session that runs them.
 pub(crate) trait Host {
-    /// Runs body `index` of a layer: a tensor for each Parameter in, one for each Result out.
+    /// Runs body `index` of a layer: takes a tensor per Parameter, returns one per Result.
     fn run_body(
         &self,
         index: usize,
@@ -132,7 +130,7 @@ pub(crate) trait Host {
     ) -> Result<Vec<Tensor>, KernelError>;
 }
 
-/// What the kernels of a layer keep from run to run, whatever plan is used.
+/// What the kernels of a layer keep from run to run, shared by all plans.
 #[derive(Default)]
 pub(crate) struct KernelState(RefCell<Option<Box<dyn Any + Send>>>);
 
@@ -144,10 +142,10 @@ pub(crate) struct RunSite<'a> {
     pub(crate) host: &'a dyn Host,
 }
 
-/// What a kernel sees: the elements of its inputs, memory for its outputs, and the threads.
+/// What a kernel sees: its inputs, memory for its outputs, and the threads.
 pub struct RunCx<'r> {
     access: Access<'r>,
-    /// Outputs whose shape the kernel decides.
+    /// Outputs whose shape the kernel determines.
     deferred: &'r [OnceCell<Tensor>],
     deferred_facts: &'r [&'r Fact],
     site: RunSite<'r>,
@@ -163,17 +161,17 @@ impl<'r> RunCx<'r> {
         RunCx { access, deferred, deferred_facts, site }
     }
 
-    /// The elements of an input, as any type of their size.
+    /// The elements of an input, as any type of the same size.
     pub fn input<T: Pod>(&self, input: usize) -> &'r [T] {
         self.access.input(input)
     }
 
-    /// The values of an input of any integral type; those of u64 beyond i64 wrap.
+    /// The values of an integer input; u64 values beyond i64 wrap.
     pub fn ints(&self, input: usize) -> Vec<i64> {
         self.wide_ints(input).into_owned()
     }
 
-    /// As [`Self::ints`], read where they lie if they are i64.
+    /// As [`Self::ints`]; borrowed if they are i64.
     pub(crate) fn wide_ints(&self, input: usize) -> Cow<'_, [i64]> {
         let tensor = self.tensor(input);
         if let Some(values) = tensor.as_slice() {
@@ -185,10 +183,10 @@ impl<'r> RunCx<'r> {
         }
     }
 
-    /// The values of an input as indices of an axis of `size`; negative ones count from the end.
+    /// The values of an input as indices of an axis of `size`. Negative ones count from the end.
     ///
     /// # Errors
-    /// Naming the first index that is out of range.
+    /// When an index is out of range; the message names the first.
     pub fn indices(&self, input: usize, size: usize) -> Result<Vec<usize>, KernelError> {
         let limit = size as i64;
         let normal = |i: i64| {
@@ -205,9 +203,9 @@ impl<'r> RunCx<'r> {
         self.access.input_bytes(input)
     }
 
-    /// An input as a tensor. Only a kernel that [`Reuse::Provides`] may keep it beyond its run: the
-    /// memory of others becomes that of later steps. One that computes in place reads it through
-    /// [`RunCx::in_out`] alone.
+    /// An input as a tensor. Only a kernel that [`Reuse::Provides`] may keep it after the run:
+    /// other memory is reused by later steps. A kernel that computes in place reads the input with
+    /// [`RunCx::in_out`] only.
     pub fn tensor(&self, input: usize) -> &'r Tensor {
         self.access.input_tensor(input)
     }
@@ -222,12 +220,12 @@ impl<'r> RunCx<'r> {
         self.access.input_tensor(input).sizes()
     }
 
-    /// The elements of an output, once.
+    /// The elements of an output. May be called once per output.
     pub fn output<T: Pod>(&mut self, output: usize) -> &'r mut [T] {
         self.access.output(output)
     }
 
-    /// The packed bytes of an output, once.
+    /// The packed bytes of an output. May be called once per output.
     pub fn output_bytes(&mut self, output: usize) -> &'r mut [u8] {
         self.access.output_bytes(output)
     }
@@ -237,7 +235,7 @@ impl<'r> RunCx<'r> {
         self.access.output_tensor(output).map_or_else(Sizes::new, |t| t.sizes().into())
     }
 
-    /// Input and output of the same element type, which may be the same memory.
+    /// An input and an output of the same element type, which may share memory.
     pub fn in_out<T: Pod>(&mut self, input: usize, output: usize) -> InOut<'r, T> {
         if self.access.in_place() == Some((input, output)) {
             return InOut::in_place(self.access.output(output));
@@ -246,16 +244,16 @@ impl<'r> RunCx<'r> {
         InOut::separate(from, self.access.output(output))
     }
 
-    /// Whether an input lies where output 0 does.
+    /// Whether an input shares memory with output 0.
     pub fn is_in_place(&self, input: usize) -> bool {
         self.access.in_place().is_some_and(|(i, _)| i == input)
     }
 
-    /// Takes memory for an output whose shape only the data decides. Where the shape was known all
-    /// the same, the memory is there already.
+    /// Allocates an output whose shape depends on the data. If the plan knew the shape, the memory
+    /// already exists.
     ///
     /// # Errors
-    /// When no memory could hold it.
+    /// When it does not fit in memory.
     ///
     /// # Panics
     /// When the output has been allocated already.
@@ -271,7 +269,7 @@ impl<'r> RunCx<'r> {
         Ok(())
     }
 
-    /// Makes a tensor that exists already an output. It can no longer be written.
+    /// Makes an existing tensor an output, which can no longer be written.
     ///
     /// # Panics
     /// When the output has been provided already.
@@ -279,7 +277,7 @@ impl<'r> RunCx<'r> {
         assert!(self.deferred[output].set(tensor).is_ok(), "output {output} is provided twice");
     }
 
-    /// Runs another kernel as a part of this step; returns the outputs that it made itself.
+    /// Runs another kernel as part of this step. Returns the outputs that it allocated.
     pub(crate) fn run_nested(
         &self,
         kernel: &dyn Kernel,
@@ -295,12 +293,12 @@ impl<'r> RunCx<'r> {
         Ok(deferred.into_iter().map(OnceCell::into_inner).collect())
     }
 
-    /// Where it runs, for operations that are evaluated as a part of this step.
+    /// The site of this kernel, for operations that are evaluated as part of this step.
     pub(crate) fn site(&self) -> RunSite<'r> {
         self.site
     }
 
-    /// What the plans of the session have prepared.
+    /// What the plans of the session have packed or computed once.
     pub(crate) fn store(&self) -> &'r Store {
         &self.site.resources.store
     }
@@ -315,21 +313,20 @@ impl<'r> RunCx<'r> {
         (self.threads(), &self.store().arena)
     }
 
-    /// Memory for intermediate values, reused from step to step. Its contents are arbitrary.
+    /// Scratch memory, reused from step to step. Its contents are arbitrary.
     pub fn scratch<T: Pod>(&self, len: usize) -> Scratch<'r, T> {
         self.site.resources.scratch.take(len)
     }
 
-    /// Where [`RunCx::scratch`] takes its memory from, for kernels that take it themselves.
+    /// The pool behind [`RunCx::scratch`], for kernels that take scratch themselves.
     pub fn scratch_pool(&self) -> &'r ScratchPool {
         &self.site.resources.scratch
     }
 
-    /// Runs body `index` of the layer with tensors for its Parameters and returns those of its
-    /// Results.
+    /// Runs body `index` of the layer: takes a tensor per Parameter, returns one per Result.
     ///
     /// # Errors
-    /// What went wrong inside, naming the layer of the body.
+    /// When a layer of the body fails; the message names the layer.
     pub fn run_body(
         &self,
         index: usize,
@@ -339,7 +336,7 @@ impl<'r> RunCx<'r> {
         self.site.host.run_body(index, body, inputs, self.site.resources)
     }
 
-    /// Works on what the layer keeps from run to run, such as the state of a random generator.
+    /// Calls `f` on the state that the layer keeps from run to run, such as a random generator.
     pub fn state<S: Any + Send, R>(
         &self,
         initial: impl FnOnce() -> S,
@@ -353,25 +350,25 @@ impl<'r> RunCx<'r> {
         f(state.expect("just made of this type"))
     }
 
-    /// What a variable holds, if it has a value.
+    /// The value of a variable, if it has one.
     ///
     /// # Errors
-    /// When it has to be copied and there is no memory for that.
+    /// When it has to be copied and does not fit in memory.
     pub fn variable(&self, id: &str) -> Result<Option<Tensor>, KernelError> {
         self.site.resources.variables.borrow().read(id)
     }
 
-    /// The variables of the session, for kernels that let them grow.
+    /// The variables of the session, for kernels that append to them.
     pub(crate) fn variables(&self) -> RefMut<'r, Variables> {
         self.site.resources.variables.borrow_mut()
     }
 
-    /// Buffers of tensors that nothing needs any more.
+    /// Free buffers for tensors.
     pub(crate) fn pool(&self) -> &'r Pool {
         &self.site.resources.pool
     }
 
-    /// Sets what a variable will hold once the run is complete.
+    /// Sets the value that a variable has after the run, if the run completes.
     ///
     /// # Errors
     /// When the variable is declared to be of another type or shape.

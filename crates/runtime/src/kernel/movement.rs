@@ -1,4 +1,4 @@
-//! Operations that move elements, as strided copies between their inputs and outputs.
+//! Moving operations as strided copies from inputs to outputs.
 
 use crate::error::KernelError;
 use crate::kernel::lower::LowerError;
@@ -18,11 +18,11 @@ pub(crate) struct Copy {
     pub(crate) plan: CopyPlan,
 }
 
-/// A kernel that makes some copies, which together write every element of every output. Where
-/// each output is one whole run of an input, it is a view and nothing is copied.
+/// A kernel that runs copies which together write every element of every output. If each output is
+/// a contiguous part of an input, it is a view and nothing is copied.
 ///
 /// # Errors
-/// For elements that are not whole bytes.
+/// For element types that are not whole bytes.
 pub(crate) fn movement(
     element_type: ElementType,
     outputs: usize,
@@ -39,10 +39,10 @@ pub(crate) fn movement(
     .ok_or_else(|| LowerError::element_type(0, element_type))
 }
 
-/// A kernel that makes some copies of input 0 to output 0, which is 0 where they do not write.
+/// A kernel that runs copies from input 0 to output 0, over zeros.
 ///
 /// # Errors
-/// For elements that are not whole bytes.
+/// For element types that are not whole bytes.
 pub(crate) fn over_zeros(
     element_type: ElementType,
     plans: Vec<CopyPlan>,

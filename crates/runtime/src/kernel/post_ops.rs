@@ -1,21 +1,21 @@
-//! Post-ops of a node: what is done to each element of a product or convolution before it leaves
-//! the cache. Their operands are inputs of the node, behind those of the product itself.
+//! Post-ops: applied to each element of a GEMM or convolution before it is stored. Their operands
+//! are inputs of the node, behind its own.
 
 use crate::kernel::RunCx;
 use kernels::gemm::{self, Bind, PostOpOf, Strided};
 use kernels::quantize::{ColumnQuantizers, Quantizer, Quantizers};
 use smallvec::SmallVec;
 
-/// A post-op, in the order of the operations that it stands for. Operands are numbers of inputs.
+/// A post-op. Operands are input indices.
 pub(crate) type PostOp = PostOpOf<usize, usize, usize, QuantizerInput>;
 
 /// The second operand of a post-op.
 pub(crate) type Operand = gemm::Operand<usize, usize>;
 
-/// The quantizers of all columns.
+/// Quantizers per column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct QuantizerInput {
-    /// The input that holds their parameters.
+    /// The input with their parameters.
     pub(crate) input: usize,
     /// The largest quantized value.
     pub(crate) most: f32,
@@ -27,17 +27,17 @@ impl QuantizerInput {
     }
 }
 
-/// How results are quantized that are written as bytes.
+/// The quantizers of an output that is stored as u8.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Quantize {
-    /// All columns by one quantizer.
+    /// One quantizer for all columns.
     Uniform(Quantizer),
-    /// Each column by its own.
+    /// A quantizer per column.
     Columns(QuantizerInput),
 }
 
 impl Quantize {
-    /// The same with the parameters.
+    /// The quantizers with their parameters.
     pub(crate) fn quantizers<'r>(self, cx: &RunCx<'r>) -> Quantizers<'r> {
         match self {
             Quantize::Uniform(to) => Quantizers::Uniform(to),
@@ -46,7 +46,7 @@ impl Quantize {
     }
 }
 
-/// Binds post-ops to the inputs of a run, for a result whose rows have `columns` elements.
+/// Binds post-ops to the inputs of a run. Rows of the result have `columns` elements.
 struct Run<'c, 'r> {
     cx: &'c RunCx<'r>,
     columns: usize,
@@ -75,7 +75,7 @@ impl<'r> Bind<usize, usize, usize, QuantizerInput> for Run<'_, 'r> {
     }
 }
 
-/// Moves post-ops to a node that has so many more inputs before their operands.
+/// Shifts operands by this many inputs.
 struct Moved(usize);
 
 impl Bind<usize, usize, usize, QuantizerInput> for Moved {
@@ -101,12 +101,12 @@ impl Bind<usize, usize, usize, QuantizerInput> for Moved {
     }
 }
 
-/// The same post-op for a node that has `by` more inputs before its operands.
+/// The same post-op for a node with `by` more inputs before its operands.
 pub(crate) fn moved(op: PostOp, by: usize) -> PostOp {
     op.bind(&Moved(by))
 }
 
-/// The post-ops with their operands, for a result whose rows have `columns` elements.
+/// The post-ops with their operands. Rows of the result have `columns` elements.
 pub(crate) fn bound<'r>(
     post_ops: &[PostOp],
     cx: &RunCx<'r>,

@@ -1,4 +1,4 @@
-//! What a kernel prepares of inputs that are the same in every run.
+//! Packing of inputs that are the same in every run.
 
 use crate::kernel::RunCx;
 use crate::memory::prepack::Slot;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// What a kernel packs from inputs that are the same in every run, such as weights.
+/// The packed form of inputs that are the same in every run, such as weights.
 pub(crate) struct Prepacked<T> {
     /// The inputs, if they are the same in every run.
     inputs: Option<Range<usize>>,
@@ -20,14 +20,14 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         Prepacked::of(input..input + 1, is_invariant)
     }
 
-    /// For some inputs, if they are the same in every run.
+    /// For several inputs, if they are the same in every run.
     pub(crate) fn of(inputs: Range<usize>, are_invariant: bool) -> Prepacked<T> {
         Prepacked { inputs: are_invariant.then_some(inputs), slot: OnceLock::new() }
     }
 
-    /// The inputs as `make` packs them, from the second use on; `form` tells layouts apart. `None`
-    /// at the first use, since a process that runs a model once gains nothing by packing, and for
-    /// inputs that change.
+    /// The inputs packed by `make`, from the second use on; `form` names the layout. `None` at the
+    /// first use, since a process that runs a model once gains nothing by packing, and for inputs
+    /// that change.
     pub(crate) fn on_second_use(
         &self,
         cx: &RunCx<'_>,
@@ -39,7 +39,7 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         again.then(|| slot.made.get_or_init(make))
     }
 
-    /// The same from the first run on.
+    /// The same, packed at the first use.
     pub(crate) fn now(
         &self,
         cx: &RunCx<'_>,
@@ -49,7 +49,7 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         self.slot(cx, form).map(|slot| slot.made.get_or_init(make))
     }
 
-    /// What is packed already, so that the input itself need not be read.
+    /// The packed form, if it exists. Then the input need not be read.
     pub(crate) fn made(&self) -> Option<&T> {
         self.slot.get()?.made.get()
     }
@@ -81,8 +81,8 @@ mod tests {
         compile(graph, &facts).unwrap().session()
     }
 
-    /// Runs many shapes twice and counts what has been prepared; a session of its own for each
-    /// shape gives the same.
+    /// Runs many shapes twice and counts what was packed. A session for each single shape gives the
+    /// same outputs.
     fn shapes(graph: &Graph, sizes: impl Fn(usize) -> Vec<usize>, prepared: usize) {
         let mut many = session(graph);
         for size in (1..=40).flat_map(|size| [size, size]) {
@@ -125,8 +125,8 @@ mod tests {
         shapes(&g.finish().unwrap(), |rows| vec![rows, 70], 1);
     }
 
-    /// Weights that a file does not align, too: a plan for any shape reads them where the others
-    /// do.
+    /// Also weights that are unaligned in the file: a plan with a dynamic shape reads the same
+    /// packed matrix as the others.
     #[test]
     fn shapes_share_a_packed_matrix_that_lies_anywhere() {
         let mut g = GraphBuilder::new("stray");

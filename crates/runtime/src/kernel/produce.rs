@@ -1,5 +1,5 @@
-//! Kernels that compute in f32 and make tensors whose shapes only the data decides, as the
-//! operations that detect objects do.
+//! Kernels that compute in f32 and give outputs whose shapes depend on the data, such as object
+//! detection.
 
 use crate::error::KernelError;
 use crate::kernel::lower::LowerCx;
@@ -10,7 +10,7 @@ use ir::ElementType;
 use kernels::par::Threads;
 use std::borrow::Cow;
 
-/// The values of an output, before they have its element type.
+/// The values of an output, before the conversion to its element type.
 pub(crate) enum Values {
     Floats(Vec<f32>),
     Ints(Vec<i64>),
@@ -19,7 +19,7 @@ pub(crate) enum Values {
 /// An output: sizes and values.
 pub(crate) type Produced = (Vec<usize>, Values);
 
-/// Fills values up with zeros to a number of elements, which is the product of `sizes`.
+/// Pads values with zeros to as many elements as `sizes` has.
 pub(crate) fn fill_up<T: Clone + Default>(
     values: &mut Vec<T>,
     sizes: &[usize],
@@ -34,13 +34,13 @@ pub(crate) fn fill_up<T: Clone + Default>(
     Ok(())
 }
 
-/// Inputs in f32 or i64, whatever their element type.
+/// Inputs converted to f32 or i64.
 pub(crate) struct Inputs<'c, 'r> {
     cx: &'c RunCx<'r>,
 }
 
 impl<'r> Inputs<'_, 'r> {
-    /// Whether there is such an input.
+    /// Whether the input exists.
     pub(crate) fn has(&self, input: usize) -> bool {
         input < self.cx.input_count()
     }
@@ -56,7 +56,7 @@ impl<'r> Inputs<'_, 'r> {
         Ok(Cow::Owned(wide.as_slice().unwrap_or_default().to_vec()))
     }
 
-    /// The first value of an input in f32, or a default if there is none.
+    /// The first value of an input in f32, or `default` if the input does not exist.
     pub(crate) fn float_or(&self, input: usize, default: f32) -> Result<f32, KernelError> {
         if self.has(input) {
             Ok(self.floats(input)?.first().copied().unwrap_or(default))
@@ -65,7 +65,7 @@ impl<'r> Inputs<'_, 'r> {
         }
     }
 
-    /// The values of an input of any integral type.
+    /// The values of an integer input.
     pub(crate) fn ints(&self, input: usize) -> Vec<i64> {
         self.cx.ints(input)
     }
@@ -81,8 +81,8 @@ impl<'r> Inputs<'_, 'r> {
     }
 }
 
-/// A kernel that makes its outputs with a function of its inputs. Outputs that the layer does not
-/// have are left out.
+/// A kernel that computes its outputs as a function of its inputs. Outputs that the layer lacks are
+/// ignored.
 pub(crate) fn produce<F>(cx: &LowerCx<'_>, name: &'static str, f: F) -> Box<dyn Kernel>
 where
     F: Fn(&Inputs<'_, '_>) -> Result<Vec<Produced>, KernelError> + Send + Sync + 'static,

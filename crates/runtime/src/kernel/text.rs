@@ -1,4 +1,4 @@
-//! Kernels of text: strings are three tensors, where they begin, where they end and their bytes.
+//! Kernels of text operations. Strings are three tensors: begins, ends, and the bytes.
 
 use crate::error::KernelError;
 use crate::kernel::lower::LowerCx;
@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokenize::{Packed, Rows, Strings, TextError};
 
-/// A kernel that makes its outputs, as tensors of their own, with a function of its inputs.
-/// Outputs that the layer does not have are left out.
+/// A kernel that provides its outputs as a function of its inputs. Outputs that the layer lacks are
+/// ignored.
 pub(crate) fn text_kernel<F>(cx: &LowerCx<'_>, name: &'static str, f: F) -> Box<dyn Kernel>
 where
     F: Fn(&TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> + Send + Sync + 'static,
@@ -52,7 +52,7 @@ where
     }
 }
 
-/// What a kernel of text sees.
+/// What a text kernel sees.
 pub(crate) struct TextCx<'c, 'r> {
     cx: &'c RunCx<'r>,
     fixed: &'c [bool],
@@ -79,40 +79,40 @@ impl<'r> TextCx<'_, 'r> {
         self.cx.input_bytes(input)
     }
 
-    /// An input of bytes as text, such as a pattern.
+    /// A byte input as text, such as a pattern.
     pub(crate) fn text(&self, input: usize) -> Result<&'r str, KernelError> {
         let text = std::str::from_utf8(self.bytes(input));
         text.map_err(|_| KernelError::at(input, "is not UTF-8"))
     }
 
-    /// The values of an input of i32.
+    /// The values of an i32 input.
     pub(crate) fn i32s(&self, input: usize) -> &'r [i32] {
         self.cx.input(input)
     }
 
-    /// The values of an input of f32.
+    /// The values of an f32 input.
     pub(crate) fn f32s(&self, input: usize) -> &'r [f32] {
         self.cx.input(input)
     }
 
-    /// The values of an input of integers.
+    /// The values of an integer input.
     pub(crate) fn ints(&self, input: usize) -> Vec<i64> {
         self.cx.ints(input)
     }
 
-    /// The first value of an input of integers.
+    /// The first value of an integer input.
     pub(crate) fn int(&self, input: usize) -> Result<i64, KernelError> {
         let first = self.ints(input).first().copied();
         first.ok_or_else(|| KernelError::at(input, "is empty"))
     }
 
-    /// The strings of three inputs.
+    /// The strings of three inputs: begins, ends, bytes.
     pub(crate) fn strings(&self, input: usize) -> Result<Strings<'r>, KernelError> {
         let (begins, ends) = (self.i32s(input), self.i32s(input + 1));
         at(input, Strings::new(begins, ends, self.bytes(input + 2)))
     }
 
-    /// The rows of two inputs, of so many elements.
+    /// The rows of two inputs, begins and ends, over `count` elements.
     pub(crate) fn rows(&self, input: usize, count: usize) -> Result<Rows<'r>, KernelError> {
         at(input, Rows::new(self.i32s(input), self.i32s(input + 1), count))
     }
@@ -122,12 +122,12 @@ impl<'r> TextCx<'_, 'r> {
         self.cx.threads()
     }
 
-    /// Whether the inputs of a range are constants.
+    /// Whether all inputs of a range are constants.
     pub(crate) fn are_fixed(&self, inputs: Range<usize>) -> bool {
         self.fixed.get(inputs).is_some_and(|fixed| fixed.iter().all(|f| *f))
     }
 
-    /// What is made of the inputs of a range: once for the session, if they are constants.
+    /// What `make` builds from the inputs of a range; once per session if they are constants.
     pub(crate) fn made_of<S: Any + Send + Sync>(
         &self,
         inputs: Range<usize>,
@@ -159,7 +159,7 @@ pub(crate) fn tensor<T: crate::Element>(
     Tensor::from_vec(sizes, values).map_err(failed)
 }
 
-/// A tensor of bytes that are truth values or elements of another type.
+/// A tensor of booleans or of another type, from its bytes.
 pub(crate) fn tensor_as(
     element_type: ElementType,
     sizes: &[usize],
@@ -188,13 +188,13 @@ pub(crate) fn packed(sizes: &[usize], strings: Packed) -> Result<Vec<Tensor>, Ke
     ])
 }
 
-/// Bytes of text that are worth a task of their own.
+/// Bytes of text that are worth a task.
 const GRAIN: usize = 16 << 10;
 
-/// Tasks for each thread, so that none waits long for another.
+/// Tasks per thread, for balance.
 const TASKS: usize = 4;
 
-/// Divides `len` strings of so many bytes among the threads; the results in order.
+/// Divides `len` strings with `bytes` bytes in total among the threads. Results are in order.
 pub(crate) fn in_pieces<R: Send>(
     threads: &Threads,
     len: usize,
@@ -214,7 +214,7 @@ pub(crate) fn in_pieces<R: Send>(
     results.into_iter().filter_map(inner).collect()
 }
 
-/// Each string as `change` writes it.
+/// Each string rewritten by `change`.
 pub(crate) fn changed(
     threads: &Threads,
     strings: Strings<'_>,
@@ -242,7 +242,7 @@ fn joined(pieces: Vec<Packed>) -> Packed {
     all
 }
 
-/// Rows that hold so many elements each, one behind the other.
+/// Begins and ends of contiguous rows with these element counts.
 pub(crate) fn rows_of(counts: impl Iterator<Item = usize>) -> (Vec<i32>, Vec<i32>) {
     let ends: Vec<i32> = counts
         .scan(0, |end, count| {

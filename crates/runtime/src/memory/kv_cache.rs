@@ -1,5 +1,5 @@
-//! A variable of rows that grow from run to run, as caches of keys and values do: new rows are put
-//! behind the others where these lie, instead of copying all of them.
+//! KV cache: a variable to which each run appends rows in place, instead of copying all earlier
+//! rows.
 
 use crate::error::KernelError;
 use crate::memory::pool::Pool;
@@ -7,42 +7,42 @@ use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
 use kernels::par::Threads;
 
-/// Elements that are worth a second thread when rows are copied.
+/// Elements per thread when rows are copied.
 const GRAIN: usize = 32 << 10;
 
-/// What a variable of f32 with batch, heads, rows and columns holds.
+/// A variable of f32 with shape (batch, heads, rows, columns).
 pub(crate) struct KvCache {
     batch: usize,
     heads: usize,
     columns: usize,
-    /// The rows that the last complete run left, or that it begins with.
+    /// The rows after the last complete run, or the initial ones.
     rows: usize,
     /// Whether the variable has a value.
     is_set: bool,
     block: CacheBlock,
-    /// What the run that is going on has made of it.
+    /// What the current run has made of it.
     next: Option<Next>,
 }
 
-/// Matrices with room for more rows, one behind the other.
+/// One matrix per batch element and head, each with capacity for more rows.
 struct CacheBlock {
     elements: Tensor,
-    /// Rows that each has room for.
+    /// Row capacity of each matrix.
     capacity: usize,
 }
 
 struct Next {
     rows: usize,
-    /// Where the rows are, if beams were put in another order.
+    /// The new block, if the beams were reordered.
     moved: Option<CacheBlock>,
 }
 
-/// Rows to be put behind those of a cache.
+/// Rows to append to a cache.
 pub(crate) struct NewRows<'a> {
     pub(crate) values: &'a [f32],
-    /// Where the rows of each matrix begin.
+    /// The offset of the rows of each matrix.
     pub(crate) at: &'a [usize],
-    /// How many there are for each, and how far they are apart.
+    /// How many rows there are for each matrix, and their stride.
     pub(crate) rows: usize,
     pub(crate) stride: usize,
 }
@@ -51,14 +51,15 @@ pub(crate) struct NewRows<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Matrices<'a> {
     pub(crate) values: &'a [f32],
-    /// Rows of each.
+    /// Rows of each matrix.
     pub(crate) rows: usize,
-    /// How far the first elements of two of them are apart.
+    /// The distance between the first elements of two matrices.
     pub(crate) apart: usize,
 }
 
 impl KvCache {
-    /// A cache that begins with a tensor of four axes; `is_set` if the variable holds it already.
+    /// A cache with the values of a tensor of rank 4. `is_set` if the variable has that value
+    /// already.
     pub(crate) fn new(value: &Tensor, is_set: bool, pool: &Pool) -> Result<KvCache, KernelError> {
         let (&[batch, heads, rows, columns], Some(values)) = (value.sizes(), value.as_slice())
         else {
@@ -81,8 +82,8 @@ impl KvCache {
         self.is_set.then_some([self.batch, self.heads, self.rows, self.columns])
     }
 
-    /// Puts rows behind those that the last complete run left, whose batches are taken in another
-    /// order first if one is given; a batch that does not exist is zeros.
+    /// Appends rows to those of the last complete run. If an order is given, batch elements are
+    /// reordered first; one that does not exist becomes zeros.
     pub(crate) fn grow(
         &mut self,
         new: &NewRows<'_>,
@@ -107,7 +108,8 @@ impl KvCache {
             };
             let block = larger(rows + rows / 2).or_else(|_| larger(rows))?;
             match order {
-                // A run that fails leaves the beams as they were.
+                // The reordered block is kept apart, so that a failed run leaves the beams as they
+                // were.
                 Some(_) => moved = Some(block),
                 None => pool.give(std::mem::replace(&mut self.block, block).elements),
             }
@@ -118,7 +120,7 @@ impl KvCache {
         Ok(())
     }
 
-    /// The matrices as the run that is going on has left them.
+    /// The matrices with the rows of the current run.
     pub(crate) fn matrices(&self) -> Matrices<'_> {
         let (block, rows) = match &self.next {
             Some(next) => (next.moved.as_ref().unwrap_or(&self.block), next.rows),
@@ -128,7 +130,7 @@ impl KvCache {
         Matrices { values, rows, apart: block.capacity * self.columns }
     }
 
-    /// Keeps what the run has made. Returns whether the variable has a value.
+    /// Commits the current run. Returns whether the variable has a value.
     pub(crate) fn commit(&mut self, pool: &Pool) -> bool {
         if let Some(next) = self.next.take() {
             (self.rows, self.is_set) = (next.rows, true);
@@ -139,18 +141,18 @@ impl KvCache {
         self.is_set
     }
 
-    /// Forgets what the run has made. Returns whether the variable has a value.
+    /// Discards the current run. Returns whether the variable has a value.
     pub(crate) fn discard(&mut self) -> bool {
         self.next = None;
         self.is_set
     }
 
-    /// Lets others use its memory.
+    /// Returns its memory to the pool.
     pub(crate) fn give_back(self, pool: &Pool) {
         pool.give(self.block.elements);
     }
 
-    /// What the variable holds, as a tensor of its own.
+    /// A copy of the value as a tensor.
     pub(crate) fn tensor(&self) -> Result<Option<Tensor>, KernelError> {
         let Some(sizes) = self.sizes() else { return Ok(None) };
         let failed = |e: crate::TensorError| KernelError::new(e.to_string());
@@ -171,7 +173,8 @@ impl CacheBlock {
         Ok(CacheBlock { elements: pool.take(ElementType::F32, &sizes)?, capacity })
     }
 
-    /// A larger block with the first rows of each matrix, which is that of `from` here.
+    /// A larger block with the first rows of each matrix. Matrix `i` is a copy of matrix `from(i)`
+    /// here.
     fn moved(
         &self,
         size: [usize; 3],
@@ -199,7 +202,7 @@ impl CacheBlock {
     fn write(&mut self, rows: usize, columns: usize, new: &NewRows<'_>, threads: &Threads) {
         let apart = self.capacity * columns;
         let to = self.elements.as_slice_mut::<f32>().unwrap_or_default();
-        // What a matrix takes to write, by which the work is divided, is not what it has room for.
+        // Work is divided by the rows written, not by the capacity of the matrices.
         let grain = (GRAIN / (new.rows * columns).max(1)).max(1).saturating_mul(apart);
         threads.par_chunks_mut(to, apart, grain, |first, matrices| {
             for (matrix, start) in matrices.chunks_exact_mut(apart.max(1)).zip(&new.at[first..]) {

@@ -1,4 +1,4 @@
-//! The values of layers while a graph runs, for those who look for where results go wrong.
+//! Observation of layer values during a run, to find where results go wrong.
 
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Tensor, TensorError};
@@ -7,37 +7,37 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 
-/// Sees the values of layers while a graph runs; see
+/// Sees the values of layers during a run; see
 /// [`Session::run_observed`](crate::Session::run_observed).
 pub trait Observer: Any + Send {
-    /// An output of a layer has been computed.
+    /// Called when an output of a layer has been computed.
     ///
     /// # Errors
-    /// What is wrong with it. The run ends there, with an error that names the layer.
+    /// An objection to the value. It ends the run with an error that names the layer.
     fn value(&mut self, value: &Observed<'_>) -> Result<(), String>;
 }
 
-/// By which of the two runs a value was computed.
+/// Which of the two runs computed a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Layer by layer as the file says.
+    /// The run without optimisation, layer by layer as in the file.
     AsWritten,
-    /// By the plan that gives the outputs, in which passes have replaced many a layer.
+    /// The run of the optimised plan, which gives the outputs. Passes may have replaced layers.
     AsRun,
 }
 
-/// A body that is running.
+/// A running body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningBody {
-    /// The name of the layer that has it.
+    /// The name of the layer with the body.
     pub layer: String,
     /// Which of its bodies it is.
     pub role: Role,
-    /// How often it has run before, in this run of the layer.
+    /// How many times it has run before in this run of the layer.
     pub iteration: usize,
 }
 
-/// `loop[3]`, `if.then`.
+/// Prints `loop[3]` or `if.then`.
 impl fmt::Display for RunningBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.role {
@@ -48,31 +48,31 @@ impl fmt::Display for RunningBody {
     }
 }
 
-/// An output of a layer that has been computed.
+/// A computed output of a layer.
 pub struct Observed<'a> {
-    /// The bodies around the layer, the outermost first.
+    /// The bodies around the layer, outermost first.
     pub bodies: &'a [RunningBody],
-    /// The graph that it belongs to.
+    /// The graph of the layer.
     pub graph: &'a Graph,
-    /// Where it is among the layers of that.
+    /// The index of the layer in that graph.
     pub position: usize,
     /// The layer.
     pub layer: &'a Layer,
-    /// Which of its outputs it is.
+    /// The index of the output.
     pub port: usize,
-    /// By which run it was computed.
+    /// Which run computed it.
     pub origin: Origin,
-    /// The type that it has in the file.
+    /// The element type in the file.
     pub element_type: ElementType,
-    /// Memory of the session: only copies leave it.
+    /// Memory of the session, of which only copies may leave it.
     tensor: &'a Tensor,
 }
 
 impl Observed<'_> {
-    /// A copy of the value, in the type that it has in the file.
+    /// A copy of the value, in the element type of the file.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// When the copy does not fit in memory.
     pub fn tensor(&self) -> Result<Tensor, TensorError> {
         if self.tensor.element_type() == self.element_type {
             return self.tensor.to_owned();
@@ -85,31 +85,31 @@ impl Observed<'_> {
         self.tensor.sizes()
     }
 
-    /// Where it is in words that tell it from all others of a run, if names do: `loop[3]/add:0`.
+    /// A path that is unique in a run if layer names are: `loop[3]/add:0`.
     pub fn path(&self) -> String {
         let bodies = self.bodies.iter().map(|body| format!("{body}/"));
         format!("{}{}:{}", bodies.collect::<String>(), self.layer.name, self.port)
     }
 }
 
-/// Who looks at the values of layers in a session, if anybody does.
+/// The observer of a session, if there is one.
 #[derive(Default)]
 pub(crate) struct Observation(RefCell<Option<Shown>>);
 
-/// An observer at work.
+/// An observer during a run.
 struct Shown {
     observer: Box<dyn Observer>,
     origin: Origin,
-    /// The layers with bodies that are running, the outermost first.
+    /// The running layers with bodies, outermost first.
     running: Vec<Running>,
-    /// The bodies that are running, the outermost first.
+    /// The running bodies, outermost first.
     bodies: Vec<RunningBody>,
 }
 
-/// A layer with bodies that is running.
+/// A running layer with bodies.
 struct Running {
     layer: String,
-    /// What each body is, and how often it has run.
+    /// The role of each body, and how many times it has run.
     bodies: Vec<(Role, usize)>,
 }
 
@@ -128,7 +128,7 @@ impl Observation {
         (result, shown.expect("nobody else takes it").observer)
     }
 
-    /// A layer with bodies begins.
+    /// Called when a layer with bodies starts.
     pub(crate) fn enter(&self, layer: &Layer) {
         if let Some(shown) = &mut *self.0.borrow_mut()
             && !layer.bodies.is_empty()
@@ -138,7 +138,7 @@ impl Observation {
         }
     }
 
-    /// A layer with bodies has ended.
+    /// Called when a layer with bodies has ended.
     pub(crate) fn leave(&self, layer: &Layer) {
         if let Some(shown) = &mut *self.0.borrow_mut()
             && !layer.bodies.is_empty()
@@ -147,7 +147,7 @@ impl Observation {
         }
     }
 
-    /// Body `index` of the layer that was entered last begins.
+    /// Called when body `index` of the innermost running layer starts.
     pub(crate) fn enter_body(&self, index: usize) {
         let mut shown = self.0.borrow_mut();
         let Some(shown) = &mut *shown else { return };
@@ -158,17 +158,17 @@ impl Observation {
         shown.bodies.push(RunningBody { layer, role, iteration });
     }
 
-    /// The body that began last has ended.
+    /// Called when the innermost running body has ended.
     pub(crate) fn leave_body(&self) {
         if let Some(shown) = &mut *self.0.borrow_mut() {
             shown.bodies.pop();
         }
     }
 
-    /// Shows a value that is an output of a layer.
+    /// Shows an output of a layer to the observer.
     ///
     /// # Errors
-    /// What the observer has found wrong with it.
+    /// The objection of the observer.
     pub(crate) fn show(
         &self,
         (graph, at): (&Graph, OutputRef),
@@ -194,7 +194,7 @@ impl Observation {
         })
     }
 
-    /// Whether anybody looks.
+    /// Whether there is an observer.
     pub(crate) fn is_observed(&self) -> bool {
         self.0.borrow().is_some()
     }

@@ -1,21 +1,21 @@
-//! Buffers for tensors whose shape is known only while running.
+//! A pool of buffers for tensors whose shape is known only at run time.
 
 use crate::error::KernelError;
 use crate::tensor::{Tensor, packed_len};
 use ir::ElementType;
 use std::cell::RefCell;
 
-/// Buffers kept for reuse, at most this many.
+/// The most free buffers that are kept.
 const KEPT: usize = 32;
 
-/// Buffers that no tensor uses at the moment.
+/// Free buffers.
 #[derive(Default)]
 pub(crate) struct Pool {
     free: RefCell<Vec<Tensor>>,
 }
 
 impl Pool {
-    /// A tensor with arbitrary contents: the smallest free buffer that fits, or a new one.
+    /// A tensor with arbitrary contents, in the smallest free buffer that fits or in a new one.
     pub(crate) fn take(
         &self,
         element_type: ElementType,
@@ -27,7 +27,7 @@ impl Pool {
         }
         let len = packed_len(element_type, sizes).map_err(failed)?;
         let mut free = self.free.borrow_mut();
-        // A buffer far too large would be missing where it is needed.
+        // A buffer much larger than needed is left for larger tensors.
         let fits = |t: &Tensor| (len..=len.saturating_mul(2).max(4096)).contains(&t.capacity());
         let best = (0..free.len()).filter(|&i| fits(&free[i])).min_by_key(|&i| free[i].capacity());
         match best {
@@ -40,7 +40,8 @@ impl Pool {
         }
     }
 
-    /// Takes back a tensor that nothing needs; kept if nothing shares its memory.
+    /// Takes back a tensor that is not needed any more. Its buffer is kept if nothing else shares
+    /// it.
     pub(crate) fn give(&self, tensor: Tensor) {
         let mut free = self.free.borrow_mut();
         if tensor.is_unique() && free.len() < KEPT {
@@ -49,11 +50,11 @@ impl Pool {
     }
 }
 
-/// Bytes for a buffer of `len`: large ones have up to a quarter more, so that a tensor that grows
-/// from one iteration of a loop to the next, or from run to run, finds memory that has been used
-/// before. What is never written costs nothing.
+/// The size of a new buffer for `len` bytes. Large buffers get up to a quarter more, so that a
+/// tensor that grows between iterations or runs fits a used buffer. Pages that are never written
+/// cost nothing.
 fn with_headroom(len: usize) -> usize {
-    /// Bytes from which on first use costs more than what is done with it.
+    /// From this many bytes on, first use (page faults) costs more than the work on a buffer.
     const LARGE: usize = 1 << 18;
     if len < LARGE {
         return len;
@@ -80,7 +81,7 @@ mod tests {
         assert_eq!((b.bytes().as_ptr(), b.sizes()), (address, &[3000][..]));
     }
 
-    /// A tensor that grows by a few rows lies where the last but one did, nearly always.
+    /// A tensor that grows by a few rows nearly always reuses the buffer before the last.
     #[test]
     fn what_grows_finds_memory() {
         let pool = Pool::default();

@@ -1,5 +1,5 @@
-//! What kernels prepare from inputs that are the same in every run: packed matrices, decompressed
-//! weights. A session has plans for several shapes; what one of them has prepared serves all.
+//! The store of a session: what kernels pack or compute once from inputs that are the same in every
+//! run, such as packed matrices and decompressed weights. All plans of the session share it.
 
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
@@ -13,23 +13,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Tensors of up to this many bytes are keyed by their contents, larger ones by their address.
 const SMALL: usize = 1 << 10;
 
-/// Leading bytes that tell constants apart before all of them are compared.
+/// How many bytes are hashed to tell constants apart before they are compared.
 const SAMPLES: usize = 256;
 
-/// What the plans of a session have prepared. It lives as long as the session.
+/// Entries made by the plans of a session. They live as long as the session.
 #[derive(Default)]
 pub(crate) struct Store {
     slots: Mutex<HashMap<Key, Arc<dyn Any + Send + Sync>>>,
-    /// What plans have computed when they were made, by a few of its bytes.
+    /// Constants computed at compile time, by a hash of some of their bytes.
     constants: Mutex<HashMap<u64, Vec<Tensor>>>,
     /// Memory of packed weights.
     pub(crate) arena: WeightArena,
 }
 
-/// Sources, form and type of an entry.
+/// Sources, layout and type of an entry.
 type Key = (Vec<Identity>, String, TypeId);
 
-/// What identifies a tensor as the source of an entry.
+/// The identity of a tensor as the source of an entry.
 #[derive(PartialEq, Eq, Hash)]
 struct Identity {
     element_type: ElementType,
@@ -54,7 +54,7 @@ impl Identity {
 
 /// An entry, made once.
 pub(crate) struct Slot<T> {
-    /// The sources are kept alive: their addresses are the key.
+    /// Keeps the sources alive, since their addresses are the key.
     _of: Vec<Tensor>,
     pub(crate) was_needed: AtomicBool,
     pub(crate) made: OnceLock<T>,
@@ -74,7 +74,7 @@ impl<T> Slot<T> {
 }
 
 impl Store {
-    /// A constant that an earlier plan has computed too is that of the earlier plan.
+    /// Returns the equal constant of an earlier plan, if there is one, in place of `tensor`.
     pub(crate) fn constant(&self, tensor: Tensor) -> Tensor {
         if !tensor.is_unique() || tensor.bytes().len() <= SMALL {
             return tensor;
@@ -91,7 +91,7 @@ impl Store {
         tensor
     }
 
-    /// The slot of what is made of `of` in the way that `form` describes.
+    /// The slot of what is made from `of` in the layout that `form` describes.
     pub(crate) fn slot<T: Send + Sync + 'static>(
         &self,
         of: &[&Tensor],

@@ -1,43 +1,44 @@
-//! Time per layer, and when each step ran.
+//! Profiling: time per layer, and when each step ran.
 
 use ir::Layer;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time that one layer took with one kernel, over all runs since profiling began.
+/// The time of one layer with one kernel, over all runs since profiling began.
 #[derive(Clone, Debug)]
 pub struct StepTime {
-    /// The layer as messages name it, with the types of all layers that were computed.
+    /// The layer as messages name it, with the types of all layers that the step computes.
     pub layer: String,
-    /// The operation type, or those of all layers that the kernel stands for: `MatMul+Add`.
+    /// The operation type, or those of all layers that the kernel replaces: `MatMul+Add`.
     pub op_type: String,
     /// The kernel.
     pub kernel: &'static str,
-    /// Total time. That of the layers of a body is theirs alone, not that of the layer around it.
+    /// Total time. The time of layers of a body counts for these only, not for the layer around
+    /// them.
     pub time: Duration,
-    /// How often it ran: in a body, once for each iteration.
+    /// How many times it ran; in a body, once per iteration.
     pub times: u32,
 }
 
 /// One execution of a step.
 #[derive(Clone, Debug)]
 pub struct StepSpan {
-    /// The layer as messages name it, with the types of all layers that were computed.
+    /// The layer as messages name it, with the types of all layers that the step computes.
     pub layer: String,
-    /// The operation type, or those of all layers that the kernel stands for: `MatMul+Add`.
+    /// The operation type, or those of all layers that the kernel replaces: `MatMul+Add`.
     pub op_type: String,
     /// The kernel.
     pub kernel: &'static str,
-    /// When it began, since tracing did.
+    /// When it started, relative to the start of tracing.
     pub start: Duration,
-    /// How long it took, with the layers of its body.
+    /// How long it took, including the layers of its body.
     pub time: Duration,
 }
 
-/// Executions that are kept at most: a loop may have any number.
+/// The most executions that are kept, since a loop may have any number.
 const MOST_SPANS: usize = 1_000_000;
 
-/// Executions in the order in which they ended, each with the position of its step.
+/// Executions in the order in which they ended: index of the step, start, duration.
 #[derive(Clone, Debug)]
 struct Trace {
     begin: Instant,
@@ -48,26 +49,26 @@ struct Trace {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Profile {
     steps: Vec<StepTime>,
-    /// When each step ran, if that is asked for.
+    /// When each step ran, if tracing is on.
     trace: Option<Trace>,
-    /// Where each of them is: by its graph, its layer there, and its kernel.
+    /// The index of each entry in `steps`, by graph, layer and kernel.
     places: HashMap<(usize, usize, &'static str), usize>,
     total: Duration,
 }
 
 impl Profile {
-    /// One that keeps when each step ran.
+    /// A profile with tracing.
     pub(crate) fn tracing() -> Profile {
         let trace = Trace { begin: Instant::now(), spans: Vec::new() };
         Profile { trace: Some(trace), ..Profile::default() }
     }
 
-    /// The time of all steps so far.
+    /// The total time of all steps so far.
     pub(crate) fn total(&self) -> Duration {
         self.total
     }
 
-    /// Adds the time of a step, with all that has been recorded since `total` was `before`.
+    /// Adds the time of a step. What was recorded since `total` was `before` belongs to its bodies.
     pub(crate) fn record(
         &mut self,
         (layers, layer): (&[Layer], usize),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// What all plans of a session share.
 pub(crate) struct Resources {
     pub(crate) options: Options,
-    /// The operations that the program has added.
+    /// The extensions of the program.
     pub(crate) extensions: Extensions,
     pub(crate) limits: RunLimits,
     pub(crate) threads: Arc<Threads>,
@@ -25,7 +25,7 @@ pub(crate) struct Resources {
     pub(crate) scratch: ScratchPool,
     pub(crate) variables: RefCell<Variables>,
     pub(crate) profile: RefCell<Option<Profile>>,
-    /// Who looks at the values of layers.
+    /// The observer of layer values.
     pub(crate) observation: Observation,
     /// Floating-point operations of all kernels so far.
     pub(crate) flops: Cell<u64>,

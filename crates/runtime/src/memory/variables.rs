@@ -1,4 +1,4 @@
-//! What lives from run to run: the variables of a session.
+//! The variables of a session, which live from run to run.
 
 use crate::error::KernelError;
 use crate::memory::kv_cache::KvCache;
@@ -8,19 +8,19 @@ use infer::{Fact, PartialShape};
 use ir::{ElementType, Graph};
 use std::collections::HashMap;
 
-/// What ReadValue reads and Assign writes. A run reads what the run before it left.
+/// What ReadValue reads and Assign writes. A run reads what the previous run has committed.
 #[derive(Default)]
 pub(crate) struct Variables {
     values: HashMap<String, Tensor>,
-    /// Variables that grow, which are not among the values.
+    /// KV caches, which are not in `values`.
     caches: HashMap<String, KvCache>,
     assigned: Vec<(String, Tensor)>,
-    /// What the model declares, by id.
+    /// The declarations of the model, by id.
     declared: HashMap<String, Fact>,
 }
 
 impl Variables {
-    /// What a variable holds, if it has a value. That of a cache is copied.
+    /// The value of a variable, if it has one. That of a KV cache is copied.
     pub(crate) fn read(&self, id: &str) -> Result<Option<Tensor>, KernelError> {
         match self.caches.get(id) {
             Some(cache) => cache.tensor(),
@@ -28,7 +28,7 @@ impl Variables {
         }
     }
 
-    /// Notes what a run writes.
+    /// Notes an assignment of the current run.
     ///
     /// # Errors
     /// When the variable is declared to be of another type or shape.
@@ -45,15 +45,15 @@ impl Variables {
         Ok(())
     }
 
-    /// Those whose type and shape the model declares.
+    /// Sets the declared type and shape of each variable.
     pub(crate) fn declare(&mut self, declared: HashMap<String, Fact>) {
         self.declared = declared;
     }
 
-    /// Copies of the variables of another session, in place of what there was.
+    /// Replaces all values by copies of those of another session.
     ///
     /// # Errors
-    /// When there is no memory for them.
+    /// When they do not fit in memory.
     pub(crate) fn begin_with(
         &mut self,
         values: Vec<(String, Tensor)>,
@@ -69,7 +69,7 @@ impl Variables {
         Ok(())
     }
 
-    /// A variable as a cache; `first` is what it begins with if it has no value.
+    /// A variable as KV cache; `first` gives its initial value if it has none.
     pub(crate) fn cache(
         &mut self,
         id: &str,
@@ -87,12 +87,12 @@ impl Variables {
         self.caches.get_mut(id).ok_or_else(|| KernelError::new("a cache is missing"))
     }
 
-    /// A cache that this run has grown.
+    /// A KV cache that this run has grown.
     pub(crate) fn grown(&self, id: &str) -> Result<&KvCache, KernelError> {
         self.caches.get(id).ok_or_else(|| KernelError::new(format!("\"{id}\" is no cache")))
     }
 
-    /// Keeps what a complete run has assigned.
+    /// Commits the assignments of a complete run.
     pub(crate) fn commit(&mut self, pool: &Pool) {
         self.caches.retain(|_, cache| cache.commit(pool));
         for (id, value) in std::mem::take(&mut self.assigned) {
@@ -100,7 +100,7 @@ impl Variables {
         }
     }
 
-    /// Leaves the variables as they were before the run.
+    /// Discards the assignments of a failed run.
     pub(crate) fn discard(&mut self) {
         self.caches.retain(|_, cache| cache.discard());
         self.assigned.clear();
@@ -116,7 +116,7 @@ impl Variables {
         self.caches.drain().for_each(|(_, cache)| cache.give_back(pool));
     }
 
-    /// Type and sizes of those that have a value.
+    /// Type and sizes of the variables that have a value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, (ElementType, Sizes))> {
         let values = self.values.iter().map(|(id, t)| (id, (t.element_type(), t.sizes().into())));
         let grown = self.caches.iter().filter_map(|(id, cache)| Some((id, of_cache(cache)?)));
@@ -127,7 +127,7 @@ impl Variables {
         self.values.len() + self.caches.values().filter_map(of_cache).count()
     }
 
-    /// Type and sizes of one, if it has a value.
+    /// Type and sizes of a variable, if it has a value.
     pub(crate) fn get(&self, id: &str) -> Option<(ElementType, Sizes)> {
         match self.caches.get(id) {
             Some(cache) => of_cache(cache),

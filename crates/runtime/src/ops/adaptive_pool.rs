@@ -1,4 +1,4 @@
-//! AdaptiveAvgPool-8 and AdaptiveMaxPool-8: the kernels of pooling, with windows of their own.
+//! AdaptiveAvgPool-8 and AdaptiveMaxPool-8: pooling kernels with windows of different sizes.
 
 use crate::ops::pool;
 use crate::prelude::*;

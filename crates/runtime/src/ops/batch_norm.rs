@@ -1,4 +1,4 @@
-//! BatchNormInference: f16 and bf16 in f32.
+//! BatchNormInference; f16 and bf16 are computed in f32.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
@@ -18,7 +18,7 @@ impl Lower for BatchNorm {
     }
 }
 
-/// The channels of data whose axis 1 they are.
+/// The channels of data, which are axis 1.
 pub(crate) fn channels(sizes: &[usize]) -> Channels {
     Channels { outer: sizes[0], channels: sizes[1], inner: sizes[2..].iter().product() }
 }

@@ -1,4 +1,4 @@
-//! Arithmetic on two tensors: one kernel for each element type, one walk for all shapes.
+//! Arithmetic on two tensors: one kernel per element type for all broadcasts.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
@@ -41,17 +41,17 @@ impl Lower for Binary {
     }
 }
 
-/// The kernel for a function of two elements of the type of input 0.
+/// The kernel of a binary function, for the element type of input 0.
 ///
 /// # Errors
-/// For types that have no arithmetic.
+/// For types without arithmetic.
 pub(crate) fn binary(
     cx: &LowerCx<'_>,
     op: k::Binary,
     plan: Broadcast<2>,
 ) -> Result<Box<dyn Kernel>, LowerError> {
     let element_type = cx.element_type(0);
-    // Divisions of integers fail by 0; floats give infinities.
+    // Integer division by 0 is an error; float division gives infinities.
     let divides = matches!(
         op,
         k::Binary::Divide | k::Binary::DivideTruncated | k::Binary::Mod | k::Binary::FloorMod
@@ -94,7 +94,7 @@ impl<T: Element<Lane: Lane>> Kernel for BinaryKernel<T> {
     }
 }
 
-/// x * x, which is what a power of 2 rounds to.
+/// x · x, to which a power of 2 rounds.
 fn square(cx: &LowerCx<'_>, count: usize) -> Result<Box<dyn Kernel>, LowerError> {
     let plan = Broadcast::new(&[count], [&[count], &[count]]);
     kernel_for!(cx, 0, float T => Square::<T> { plan, of: PhantomData })

@@ -1,4 +1,4 @@
-//! BinaryConvolution-1: in f32, which holds every count.
+//! BinaryConvolution-1, computed in f32, which holds every count exactly.
 
 use super::convolution::geometry;
 use crate::prelude::*;
@@ -26,7 +26,7 @@ impl Lower for BinaryConvolution {
 struct Binary {
     conv: Convolution,
     pad: f32,
-    /// To f32 and back.
+    /// Conversions to f32 and back.
     up: Conversion,
     down: Conversion,
 }

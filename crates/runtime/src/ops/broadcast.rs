@@ -1,4 +1,4 @@
-//! Broadcast-1, Broadcast-3, Tile-1: strided copies in which repeated axes do not move.
+//! Broadcast-1, Broadcast-3, Tile-1: strided copies with stride 0 along repeated axes.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
@@ -21,7 +21,7 @@ impl Lower for Broadcast {
 }
 
 impl Lower for Tile {
-    /// Each axis is walked as (repeats, size), the repeats without moving in the source.
+    /// Each axis is split in (repeats, size); repeats have stride 0 in the source.
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (sizes, out) = (cx.sizes(0), cx.output_sizes(0)?);
         let (dense, to) = (dense_strides(sizes), dense_strides(out));

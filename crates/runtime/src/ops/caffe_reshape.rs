@@ -1,4 +1,4 @@
-//! Reshape of Caffe moves no byte.
+//! Reshape of Caffe: a view.
 
 use super::SameBytes;
 use crate::prelude::*;

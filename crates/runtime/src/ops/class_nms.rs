@@ -27,7 +27,7 @@ impl Lower for ClassNms {
             results: limit(self.keep_top_k).unwrap_or(usize::MAX),
             background: limit(self.background_class),
             order: match self.order {
-                // OpenVINO leaves the boxes of an image in the order of their scores.
+                // OpenVINO keeps the boxes of an image in the order of their scores.
                 rule::Order::Class if matrix && !self.sort_result_across_batch => Order::Score,
                 rule::Order::Class => Order::Class,
                 rule::Order::Score => Order::Score,
@@ -39,11 +39,11 @@ impl Lower for ClassNms {
     }
 }
 
-/// Where the boxes and scores of images lie.
+/// The layout of boxes and scores of images.
 struct OutputSizes {
     classes: usize,
     boxes: usize,
-    /// For each image its part of the boxes, if classes have boxes of their own.
+    /// For each image its range of boxes, if classes have boxes of their own.
     own: Option<Vec<Range<usize>>>,
 }
 
@@ -91,13 +91,13 @@ impl OutputSizes {
         }
     }
 
-    /// Where a box is found among all of the input, and the number that stands for it.
+    /// The index of a box in the input, and the number that the output gives it.
     fn place(&self, image: usize, class: usize, index: usize) -> (usize, usize) {
         match &self.own {
             None => (image * self.boxes + index, image * self.boxes + index),
             Some(parts) => {
                 let index = parts[image].start + index;
-                // OpenVINO numbers them box by box.
+                // OpenVINO numbers boxes first, then classes.
                 (class * self.boxes + index, index * self.classes + class)
             }
         }
@@ -109,7 +109,7 @@ fn run(by_class: &ByClass, inputs: &Inputs<'_, '_>) -> Result<Vec<Produced>, Ker
     let (boxes, scores) = (inputs.floats(0)?, inputs.floats(1)?);
     let boxes: Vec<Rect> = Rect::read_all(&boxes).collect();
     let (kept, mut counts) = by_class.run(inputs.threads(), &layout.images(&boxes, &scores));
-    // Without classes or boxes nothing is kept of any image.
+    // Without classes or boxes, no image keeps any.
     counts.resize(if inputs.has(2) { inputs.sizes(2)[0] } else { inputs.sizes(0)[0] }, 0);
     let (mut rows, mut numbers) = (Vec::new(), Vec::new());
     for k in &kept {

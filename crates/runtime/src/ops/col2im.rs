@@ -1,4 +1,4 @@
-//! Col2Im-15: f16 and bf16 are added in f32, integers wrap.
+//! Col2Im-15: f16 and bf16 are summed in f32; integers wrap.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;

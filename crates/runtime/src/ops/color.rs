@@ -1,4 +1,4 @@
-//! Conversions between RGB and YUV: in f32, those of f64 in f64.
+//! Conversions between RGB and YUV, in f32; f64 in f64.
 
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
@@ -28,10 +28,10 @@ impl Lower for Color {
     }
 }
 
-/// The tensor that a plane lies in, and where.
+/// The tensor of a plane, and its position there.
 type PlaneOf = (usize, Plane);
 
-/// The planes y, u and v, in as many tensors as there are.
+/// The planes y, u and v, in one, two or three tensors.
 fn planes(images: &Images, kind: Kind, tensors: usize) -> [PlaneOf; 3] {
     let Images { height, width, .. } = *images;
     let (luma, quarter) = (height * width, height * width / 4);
@@ -97,7 +97,7 @@ impl<T: Pixel, W: Real> Kernel for ToPlanes<T, W> {
             self.images.planes::<T, W>(threads, from, (first, y), (second, u));
             return Ok(());
         }
-        // Brightness and colour take turns, image by image.
+        // Luma and chroma alternate, image by image.
         let one = Images { batch: 1, ..self.images };
         let (whole, pixels) = (y.image, u.start);
         u.start = 0;

@@ -1,4 +1,4 @@
-//! Concat-1: each input is a run of every row of the output.
+//! Concat-1: each input is a run in every row of the output.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;

@@ -28,7 +28,8 @@ struct Branch {
 struct IfKernel {
     then: Branch,
     other: Branch,
-    /// For each output whether it is a list, of one where a branch gives a scalar.
+    /// For each output whether it is a list; then a scalar of a branch becomes a list of one
+    /// element.
     lists: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Convert-1, ConvertLike-1: nothing to do for the same type, else one pass.
+//! Convert-1, ConvertLike-1: a view for the same type, else one pass over the elements.
 
 use super::SameBytes;
 use crate::kernel::lanes::conversion_of;

@@ -1,4 +1,4 @@
-//! ConvertPromoteTypes-14: a conversion of each input that is not of the common type.
+//! ConvertPromoteTypes-14: converts each input that does not have the common type.
 
 use crate::kernel::lanes::conversion_of;
 use crate::prelude::*;
@@ -17,7 +17,7 @@ impl Lower for ConvertPromoteTypes {
 }
 
 struct Promotion {
-    /// `None` for an input that is of the common type.
+    /// `None` for an input that has the common type.
     conversions: [Option<Conversion>; 2],
 }
 

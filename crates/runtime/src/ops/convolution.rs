@@ -1,5 +1,5 @@
-//! Convolution-1, GroupConvolution-1 and the ways back: f32 with the channels moved last; f16 and
-//! bf16 in f32; other types as the definition says.
+//! Convolution-1, GroupConvolution-1 and transposed convolutions (ConvolutionBackpropData). f32
+//! runs in NHWC, f16 and bf16 in f32, other types as the specification defines.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Halves;
@@ -36,7 +36,7 @@ impl Lower for Rule {
     }
 }
 
-/// The convolution for the sizes of the data, the filters and the output.
+/// The convolution for these sizes of data, filters and output.
 pub(crate) fn geometry(rule: &Rule, [data, filters, output]: [&[usize]; 3]) -> Convolution {
     let rank = data.len();
     let spatial = rank - 2;
@@ -60,19 +60,19 @@ pub(crate) fn geometry(rule: &Rule, [data, filters, output]: [&[usize]; 3]) -> C
     Convolution { batch: data[0], axes, inputs, outputs, groups, precision }
 }
 
-/// The same convolution with operands of a precision. Of no channels there is nothing to round.
+/// The same convolution in a precision. Without input channels there is nothing to convert.
 pub(crate) fn in_precision(conv: Convolution, precision: Precision) -> Convolution {
     let precision = if conv.inputs == 0 { Precision::F32 } else { precision };
     Convolution { precision, ..conv }
 }
 
-/// A convolution either way.
+/// A convolution or a transposed convolution.
 pub(crate) enum ConvKind {
     Direct(Convolution),
     Transposed(Transposed),
 }
 
-/// Its filters, as its kernels read them.
+/// The filters of a convolution, as its kernels read them.
 pub(crate) enum Prepared<'a> {
     Direct(Filters<'a>),
     Transposed(Vec<Filters<'static>>),
@@ -95,7 +95,7 @@ impl ConvKind {
         }
     }
 
-    /// Memory of a run with filters that are used once.
+    /// Memory of a run with unpacked filters.
     pub(crate) fn memory(&self, threads: usize) -> KernelMemory {
         let (packed, scratch) = match self {
             ConvKind::Direct(conv) => (conv.packed_bytes(), conv.scratch_bytes(threads)),
@@ -104,7 +104,7 @@ impl ConvKind {
         KernelMemory { kept: 0, passing: packed + scratch }
     }
 
-    /// All that decides how filters are laid out, besides their sizes.
+    /// What determines the packed layout of filters, besides their sizes.
     pub(crate) fn filters_layout(&self) -> String {
         match self {
             ConvKind::Direct(conv) => conv.filters_layout(),
@@ -112,7 +112,7 @@ impl ConvKind {
         }
     }
 
-    /// Lays out filters that are used again and again.
+    /// Packs filters for many runs.
     pub(crate) fn prepare(
         &self,
         to: (&Threads, &WeightArena),
@@ -124,7 +124,7 @@ impl ConvKind {
         }
     }
 
-    /// Prepares filters that are used once.
+    /// Prepares filters for one run.
     pub(crate) fn prepare_once<'a>(&self, threads: &Threads, filters: &'a [f32]) -> Prepared<'a> {
         match self {
             ConvKind::Direct(conv) => Prepared::Direct(conv.filters_once(threads, filters)),
@@ -134,7 +134,8 @@ impl ConvKind {
         }
     }
 
-    /// Convolves few channels at a time, which may be levels, and gives their means too, if wanted.
+    /// Runs a depthwise convolution, of data that may be quantized. Also gives the means of the
+    /// channels if they are wanted.
     pub(crate) fn run_depthwise(
         &self,
         place: (&Threads, &ScratchPool),
@@ -148,7 +149,7 @@ impl ConvKind {
         conv.run_depthwise(place, (map, filters), post_ops, outputs);
     }
 
-    /// Convolves data, or to results, that may be rounded.
+    /// Runs a convolution with bf16 input, output or both.
     pub(crate) fn run_bf16(
         &self,
         place: (&Threads, &ScratchPool),
@@ -162,7 +163,7 @@ impl ConvKind {
         conv.run_bf16(place, (input, filters), post_ops, output);
     }
 
-    /// Convolves by filters that were prepared and as they were given.
+    /// Runs a convolution with prepared filters; `given` are the unpacked ones.
     pub(crate) fn run(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
@@ -183,13 +184,13 @@ impl ConvKind {
     }
 }
 
-/// A convolution between tensors whose channels lie before the spatial axes.
+/// A convolution of NCHW tensors, with transposes to NHWC and back.
 struct WithTransposes {
     kind: ConvKind,
     filters: Prepacked<Prepared<'static>>,
-    /// Moves the channels last, unless they are read where they are.
+    /// The transpose to NHWC; `None` if the convolution reads NCHW.
     to_last: Option<CopyPlan>,
-    /// Moves them back.
+    /// The transpose to NCHW.
     to_first: CopyPlan,
 }
 

@@ -36,7 +36,7 @@ impl Lower for Ctc {
     }
 }
 
-/// The sizes of the logits, in whatever order they lie.
+/// The sizes of the logits, whatever the order of their axes.
 #[derive(Clone, Copy)]
 struct Sequences {
     batch: usize,
@@ -45,7 +45,7 @@ struct Sequences {
 }
 
 impl Sequences {
-    /// Numbers of an input, each at most `most`.
+    /// The lengths in an input, each at most `most`.
     fn counts(&self, cx: &RunCx<'_>, input: usize, most: usize) -> Result<Vec<usize>, KernelError> {
         let count = |(row, found): (usize, i64)| {
             usize::try_from(found).ok().filter(|n| *n <= most).ok_or_else(|| {
@@ -56,7 +56,7 @@ impl Sequences {
         cx.ints(input).into_iter().enumerate().map(count).collect()
     }
 
-    /// The blank: an input, or the last class. `None` for what is no class.
+    /// The blank: an input, or the last class. `None` if it is not a class.
     fn blank(&self, cx: &RunCx<'_>, input: Option<usize>) -> Option<usize> {
         let last = self.classes.checked_sub(1)?;
         let Some(input) = input else { return Some(last) };
@@ -99,7 +99,7 @@ struct Counted<T> {
     sizes: Sequences,
     merges: bool,
     has_blank: bool,
-    /// Whether each output is of i64, not i32.
+    /// Whether each output is i64 rather than i32.
     wide: [bool; 2],
     of: PhantomData<T>,
 }
@@ -160,7 +160,7 @@ struct Loss<T> {
 }
 
 impl<T: StoredReal> Loss<T> {
-    /// The labels that a path has to decode to.
+    /// The labels that a path must decode to.
     fn labels(&self, found: &[i64]) -> Result<Vec<usize>, KernelError> {
         let class = |label: &i64| {
             let class = usize::try_from(*label).ok().filter(|c| *c < self.sizes.classes);

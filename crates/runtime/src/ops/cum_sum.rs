@@ -1,4 +1,4 @@
-//! CumSum-3: f16 and bf16 in f32, integers in 64 bits.
+//! CumSum-3: f16 and bf16 are summed in f32, integers in 64 bits.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;

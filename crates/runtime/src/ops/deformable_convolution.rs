@@ -1,4 +1,4 @@
-//! DeformableConvolution: f16 and bf16 in f32, integers in f64.
+//! DeformableConvolution: f16 and bf16 are computed in f32, integers in f64.
 
 use super::matmul::{Factor, Shape};
 use crate::kernel::lanes::conversion_of;
@@ -23,14 +23,14 @@ impl Lower for Rule {
     }
 }
 
-/// The kernel for what is computed as `R`.
+/// The kernel for types that are computed as `R`.
 struct DeformableKernel<R> {
     batch: usize,
     plan: Deformable,
     groups: usize,
     /// Channels of the output.
     outputs: usize,
-    /// To `R` and back, where it is not the element type.
+    /// Conversions to `R` and back, if the element type is another.
     conversions: Option<(Conversion, Conversion)>,
     of: PhantomData<R>,
 }
@@ -72,7 +72,7 @@ impl<R: Factor + Real> DeformableKernel<R> {
         })
     }
 
-    /// The elements of an input as `R`, in `space` if they are of another type.
+    /// The elements of an input as `R`, in `space` if they need conversion.
     fn operand<'a, 'r: 'a>(
         &self,
         cx: &RunCx<'r>,

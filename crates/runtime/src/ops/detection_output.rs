@@ -1,4 +1,4 @@
-//! DetectionOutput of all versions.
+//! All versions of DetectionOutput.
 
 use crate::kernel::produce;
 use crate::kernel::produce::{Inputs, fill_up};
@@ -32,7 +32,7 @@ impl Lower for DetectionOutput {
 /// The values of an input.
 type Values<'r> = Cow<'r, [f32]>;
 
-/// The inputs, and what their shapes say.
+/// The inputs, and sizes from their shapes.
 struct Images<'a, 'r> {
     rule: &'a DetectionOutput,
     batch: usize,
@@ -41,7 +41,7 @@ struct Images<'a, 'r> {
     locations: Values<'r>,
     scores: Values<'r>,
     boxes: Values<'r>,
-    /// Scores and locations of an earlier stage, which refines the prior boxes.
+    /// Scores and locations of an earlier stage (ARM), which refines the prior boxes.
     earlier: Option<(Values<'r>, Values<'r>)>,
 }
 
@@ -68,7 +68,7 @@ impl<'a, 'r> Images<'a, 'r> {
         })
     }
 
-    /// Appends the detections of an item.
+    /// Appends the detections of a batch element.
     fn list(&self, item: usize, out: &mut Vec<f32>) {
         let rule = self.rule;
         let limit = |n: i64| usize::try_from(n).ok();
@@ -91,8 +91,8 @@ impl<'a, 'r> Images<'a, 'r> {
         }
     }
 
-    /// The scores of an item by prior box and class. A box that an earlier stage saw nothing in
-    /// is background.
+    /// The scores of a batch element by prior box and class. Boxes in which an earlier stage found
+    /// nothing are background.
     fn scores(&self, item: usize) -> Vec<f32> {
         let count = self.priors * self.classes;
         let mut scores = self.scores[item * count..][..count].to_vec();
@@ -110,7 +110,7 @@ impl<'a, 'r> Images<'a, 'r> {
         scores
     }
 
-    /// What decodes the box of an item for a prior box and a class.
+    /// A decoder of the boxes of a batch element, by prior box and class.
     fn boxes(&self, item: usize) -> impl Fn(usize, usize) -> Rect {
         let (rule, size) = (self.rule, self.rule.prior_size());
         let decoding = Decoding {

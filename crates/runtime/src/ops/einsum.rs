@@ -1,6 +1,6 @@
-//! Einsum-7: operand after operand is multiplied in. Each product is a batched product of
-//! matrices: labels of both operands that are needed later are the batch, those that are not are
-//! summed over. f16 and bf16 in f32.
+//! Einsum-7: multiplies the operands one by one. Each step is a batched GEMM: labels of both
+//! operands that are needed later are batch axes, labels of both that are not are summed (k). f16
+//! and bf16 are computed in f32.
 
 use super::matmul::{Factor, Shape};
 use crate::kernel::dispatch::kernel_for;
@@ -24,7 +24,7 @@ impl Lower for Rule {
     }
 }
 
-/// Most elements of an intermediate product.
+/// The most elements of an intermediate result.
 const MOST: u64 = 1 << 32;
 
 /// One axis of an operand: its label, size and stride.
@@ -42,7 +42,7 @@ fn has(view: &View, label: usize) -> bool {
     view.iter().any(|axis| axis.label == label)
 }
 
-/// The operands. Equal labels of one are its diagonal; a size of 1 that is repeated is no axis.
+/// The operands. A repeated label in one operand is its diagonal; a broadcast size of 1 is no axis.
 fn views(cx: &LowerCx<'_>, labels: &[Vec<usize>]) -> Vec<View> {
     let all = |i: usize| labels[i].iter().zip(cx.sizes(i));
     let repeated = |label: usize, size: usize| {
@@ -62,7 +62,7 @@ fn views(cx: &LowerCx<'_>, labels: &[Vec<usize>]) -> Vec<View> {
     (0..labels.len()).map(view).collect()
 }
 
-/// An operand laid out for a product: its axes in an order, and the sum over the rest of them.
+/// An operand prepared for a GEMM: the order of its axes, and the axes summed first.
 struct Stage {
     copy: CopyPlan,
     sum: Option<ReducePlan>,
@@ -86,7 +86,7 @@ impl Stage {
         self.sizes.iter().product()
     }
 
-    /// Whether the operand lies as it should already.
+    /// Whether the operand is used as it is.
     fn is_identity(&self) -> bool {
         self.sum.is_none() && self.copy.is_identity()
     }
@@ -107,7 +107,7 @@ impl Stage {
         sum.run(cx.threads(), Reduction::Sum, from, to);
     }
 
-    /// The operand as it should lie, in `space` if it has to move.
+    /// The prepared operand, in `space` if it must be copied.
     fn arranged<'a, 'p, T: Stored>(
         &self,
         cx: &RunCx<'p>,
@@ -126,7 +126,7 @@ impl Stage {
     }
 }
 
-/// The product of the operands so far and the next one.
+/// The GEMM of the operands so far and the next one.
 struct Contraction {
     left: Stage,
     right: Stage,
@@ -134,17 +134,17 @@ struct Contraction {
     len: usize,
 }
 
-/// All products, and the layout of the result.
+/// All GEMMs, and the layout of the result.
 struct Contractions {
     steps: Vec<Contraction>,
     last: Stage,
 }
 
 impl Contractions {
-    /// `transposed` says whether right operands may be transposed.
+    /// `transposed` says whether right operands may be read transposed.
     ///
     /// # Errors
-    /// When an operand in between is too large.
+    /// When an intermediate operand is too large.
     fn new(
         views: Vec<View>,
         output: &[usize],
@@ -204,7 +204,7 @@ impl Contractions {
 }
 
 impl Contraction {
-    /// The counts are those of axes of the batch, of rows and of columns.
+    /// The GEMM with these counts of batch axes, row axes and column axes.
     fn new(
         left: Stage,
         right: Stage,
@@ -226,7 +226,7 @@ impl Contraction {
     }
 }
 
-/// A dense operand with axes of two others.
+/// A dense intermediate operand, with axes of two operands.
 ///
 /// # Errors
 /// When it is too large.

@@ -1,4 +1,4 @@
-//! Sums and means of embeddings: every way to divide indices into bags becomes runs of indices.
+//! EmbeddingBag and EmbeddingSegments: all forms of bags become runs of indices.
 
 use super::segment_max::starts;
 use crate::kernel::dispatch::kernel_for;
@@ -27,14 +27,14 @@ struct Bag {
     mean: bool,
     /// Number of bags.
     bags: usize,
-    /// The input with the slice for empty bags.
+    /// The input with the index of the row for empty bags.
     default: Option<usize>,
     /// The input with weights.
     weights: Option<usize>,
 }
 
 impl Bag {
-    /// Where each bag begins in the indices, and where the last one ends.
+    /// The start of each bag in the indices, and the end of the last.
     fn starts(&self, cx: &RunCx<'_>) -> Result<Vec<usize>, KernelError> {
         match self.kind {
             Kind::OffsetsSum | Kind::Offsets => {
@@ -95,7 +95,7 @@ where
     }
 }
 
-/// The values of an input, which must lie within `0..limit`.
+/// The values of an input, each within `0..limit`.
 fn within(cx: &RunCx<'_>, input: usize, limit: usize) -> Result<Vec<usize>, KernelError> {
     let check = |i: i64| {
         let index = usize::try_from(i).ok().filter(|i| *i < limit);

@@ -13,7 +13,7 @@ impl Lower for ExperimentalDetectronDetectionOutput {
     }
 }
 
-/// What is listed.
+/// A detection.
 struct Detection {
     class: usize,
     score: f32,
@@ -33,7 +33,7 @@ fn run(
     }
     let rows = rule.max_detections_per_image;
     if all.len() > rows {
-        // Equal scores stay in the order of classes.
+        // The sort is stable: equal scores stay in the order of classes.
         all.sort_by(|a, b| descending(a.score, b.score));
         all.truncate(rows);
     }
@@ -64,7 +64,7 @@ fn of_class(
         moved.inclusive(1.0).map(|v| v.max(0.0))
     };
     let boxes: Vec<Rect> = rois.iter().enumerate().map(refine).collect();
-    // A region without an area has no score.
+    // An empty region has no score.
     let score = |(i, roi): (usize, &Rect)| {
         if roi.area(0.0) > 0.0 { scores[i * classes + class] } else { f32::NAN }
     };

@@ -1,4 +1,4 @@
-//! ExtractImagePatches-3: one strided copy for each tap of the windows, over zeros.
+//! ExtractImagePatches-3: one strided copy per tap of the windows, over zeros.
 
 use crate::kernel::movement::over_zeros;
 use crate::ops::pool::kernel_window;

@@ -1,4 +1,4 @@
-//! Eye: zeros, and ones on a diagonal.
+//! Eye: zeros with ones on a diagonal.
 
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
@@ -22,7 +22,7 @@ impl Lower for Eye {
 }
 
 struct EyeKernel<T> {
-    /// Elements and columns of a matrix.
+    /// Elements of a matrix, and its columns.
     lies: (usize, usize),
     of: PhantomData<T>,
 }

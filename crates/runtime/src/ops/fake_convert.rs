@@ -1,4 +1,4 @@
-//! FakeConvert-13: f16 and bf16 in f32.
+//! FakeConvert-13; f16 and bf16 are computed in f32.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;

@@ -1,4 +1,4 @@
-//! FakeQuantize-1: f16 and bf16 in f32.
+//! FakeQuantize-1; f16 and bf16 are computed in f32.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;

@@ -1,4 +1,4 @@
-//! DFT, IDFT, RDFT and IRDFT: one axis after the other, in f64.
+//! DFT, IDFT, RDFT and IRDFT: axis by axis, in f64.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
@@ -8,7 +8,7 @@ use kernels::fft::{AxisTransform, Complex, Direction, Elements, Fft};
 use kernels::real::StoredReal;
 use std::marker::PhantomData;
 
-/// Transforms have tables; longer ones are refused before they are made.
+/// The longest transform. Each has tables, so longer ones are rejected before those are made.
 const LONGEST: usize = 1 << 28;
 
 impl Lower for Fourier {
@@ -21,7 +21,7 @@ impl Lower for Fourier {
         let output = cx.output_sizes(0)?;
         let mut order: Vec<usize> = (0..axes.len()).collect();
         if self.kind() == Kind::Rdft {
-            // What the last axis leaves is half of the work for the others.
+            // The real axis first: it halves the work of the other axes.
             order.reverse();
         }
         let mut passes = Vec::new();
@@ -49,7 +49,7 @@ impl Lower for Fourier {
             });
             sizes[axis] = output[axis];
         }
-        // Without axes, elements stay as they are.
+        // Without axes, elements are copied.
         let last = passes.pop().unwrap_or_else(|| AxisTransform {
             outer: sizes.iter().product(),
             input: 1,
@@ -65,7 +65,7 @@ impl Lower for Fourier {
     }
 }
 
-/// How many elements a real transform of axis number `i`, of `size` elements, is over.
+/// The length of the real transform along axis number `i`, of `size` elements.
 fn real_length(cx: &LowerCx<'_>, i: usize, size: usize) -> Result<usize, LowerError> {
     if cx.input_count() < 3 {
         return Ok(size);
@@ -75,7 +75,7 @@ fn real_length(cx: &LowerCx<'_>, i: usize, size: usize) -> Result<usize, LowerEr
 
 struct FourierKernel<T> {
     passes: Vec<AxisTransform>,
-    /// What comes behind these.
+    /// The transform after `passes`.
     last: AxisTransform,
     pairs_in: bool,
     pairs_out: bool,

@@ -1,5 +1,5 @@
-//! Gather: by element size. An index out of range gives zeros, as the specification says. One
-//! entry whose index is known is a slice.
+//! Gather, by element size. An out-of-range index gives zeros, as the specification says. One entry
+//! with a known index is a slice.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::kernel::movement::{Copy, movement};
@@ -34,11 +34,11 @@ impl Lower for Gather {
     }
 }
 
-/// The kernel for the element type. Where `hands_over`, which is for all entries of the first axis,
-/// its input becomes its output if the indices leave it as it is.
+/// The kernel for the element type. With `hands_over` (a Gather of all entries of the first axis),
+/// the input itself becomes the output if the indices are in order.
 ///
 /// # Errors
-/// For elements that are not whole bytes.
+/// For element types that are not whole bytes.
 pub(crate) fn kernel(
     cx: &LowerCx<'_>,
     plan: GatherPlan,
@@ -61,7 +61,7 @@ fn one_entry(cx: &LowerCx<'_>, plan: GatherPlan) -> Option<CopyPlan> {
 
 struct GatherKernel<T> {
     plan: GatherPlan,
-    /// Whether its input may become its output.
+    /// Whether the input may become the output.
     hands_over: bool,
     of: PhantomData<T>,
 }

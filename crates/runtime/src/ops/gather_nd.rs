@@ -1,4 +1,4 @@
-//! GatherND: runs from positions that the tuples mean, batch by batch.
+//! GatherND: runs at positions given by tuples, batch by batch.
 
 use super::scatter::out_of_range;
 use crate::kernel::dispatch::kernel_for;
@@ -30,11 +30,11 @@ impl Lower for GatherNd {
 }
 
 struct GatherNdKernel<T> {
-    /// For each batch its number in the data and in the indices.
+    /// For each batch its index in the data and in the indices.
     batches: Vec<(usize, usize)>,
-    /// The axes that a tuple has an index for.
+    /// The sizes of the axes that a tuple indexes.
     axes: Sizes,
-    /// Tuples of a batch.
+    /// Tuples per batch.
     tuples: usize,
     inner: usize,
     of: PhantomData<T>,

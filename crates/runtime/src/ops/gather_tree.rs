@@ -1,4 +1,4 @@
-//! GatherTree: tokens move, parents and lengths are read as integers whatever their type.
+//! GatherTree: tokens are moved; parents and lengths are read as integers, whatever their type.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;

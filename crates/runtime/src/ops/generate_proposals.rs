@@ -13,7 +13,7 @@ impl Lower for GenerateProposals {
     }
 }
 
-/// The largest logarithm by which a box grows.
+/// The largest growth of a box, as a logarithm.
 const LIMIT: f32 = 4.135_166_6; // ln(1000 / 16)
 
 fn run(rule: &GenerateProposals, inputs: &Inputs<'_, '_>) -> Result<Vec<Produced>, KernelError> {
@@ -47,13 +47,13 @@ fn run(rule: &GenerateProposals, inputs: &Inputs<'_, '_>) -> Result<Vec<Produced
     ])
 }
 
-/// `[anchors][area]` as `[area][anchors]`.
+/// Scores from `[anchors][area]` to `[area][anchors]`.
 fn in_order(scores: &[f32], area: usize) -> Vec<f32> {
     let at = |i: usize| scores.iter().skip(i).step_by(area.max(1)).copied();
     (0..area).flat_map(at).collect()
 }
 
-/// The boxes of all anchors, which come position by position, within the image.
+/// The boxes of all anchors, position by position, clipped to the image.
 fn refined(
     rule: &GenerateProposals,
     info: &[f32],
@@ -87,7 +87,7 @@ fn proposals(rule: &GenerateProposals, info: &[f32]) -> Proposals {
         greedy: Greedy {
             overlap: rule.nms_threshold,
             eta: rule.nms_eta,
-            // OpenVINO measures overlaps in a single image without the last pixel.
+            // In a single image, OpenVINO measures overlaps without the last pixel.
             edge: if single { 0.0 } else { edge },
         },
         least: (rule.min_size * wide, rule.min_size * tall),

@@ -1,4 +1,4 @@
-//! GridSample: positions are computed in f32, once for all channels.
+//! GridSample: positions are computed once for all channels, in f32.
 
 use crate::prelude::*;
 use crate::tensor::convert::convert_tensor;
@@ -44,7 +44,7 @@ impl Lower for GridSample {
     }
 }
 
-/// The positions in f32, read where they lie if they are.
+/// The grid in f32, borrowed if it is f32.
 fn grid<'r>(cx: &RunCx<'r>) -> Result<Cow<'r, [f32]>, KernelError> {
     let tensor = cx.tensor(1);
     if let Some(grid) = tensor.as_slice() {

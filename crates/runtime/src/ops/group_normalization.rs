@@ -1,4 +1,4 @@
-//! GroupNormalization-12: f16 and bf16 in f32.
+//! GroupNormalization-12; f16 and bf16 are computed in f32.
 
 use super::batch_norm::channels;
 use crate::kernel::dispatch::kernel_for;
@@ -20,7 +20,7 @@ impl Lower for GroupNormalization {
 
 struct GroupKernel<L> {
     channels: Channels,
-    /// Number of groups, and what is added to variances.
+    /// Number of groups, and ε.
     groups: (usize, f64),
     lanes: Lanes<L>,
 }

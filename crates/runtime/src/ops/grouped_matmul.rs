@@ -1,4 +1,4 @@
-//! GroupedMatMul-17: one product for each group. f16 and bf16 in f32.
+//! GroupedMatMul-17: one GEMM per group; f16 and bf16 are computed in f32.
 
 use super::matmul::{Factor, Shape};
 use crate::kernel::dispatch::kernel_for;
@@ -20,7 +20,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Floating-point operations, as if every token were in a group.
+    /// Floating-point operations, as if every token belonged to a group.
     fn flops(&self) -> u64 {
         match (&self.a[..], &self.b[..]) {
             (&[tokens, depth], &[_, width, ..]) => 2 * (tokens * depth * width) as u64,
@@ -52,7 +52,7 @@ impl Groups {
             T::multiply(&shape, cx, a, b, &mut c[start * width..end * width]);
             start = end;
         }
-        // Tokens of no group.
+        // Tokens without a group give zeros.
         c[start * width..].fill(T::default());
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! Interpolate: a table of elements and weights for each axis, then sums axis by axis. An image
-//! that keeps its size is a view.
+//! Interpolate: a table of taps and weights per axis, then weighted sums axis by axis. If all sizes
+//! stay the same, it is a view.
 //!
-//! Positions are computed in f32 as OpenVINO computes them, because they decide between
-//! neighbours; weights of the Pillow modes in f64.
+//! Positions are computed in f32 as in OpenVINO, because they decide between neighbours. Weights of
+//! the Pillow modes are computed in f64.
 
 use super::SameBytes;
 use crate::kernel::dispatch::kernel_for;
@@ -17,10 +17,10 @@ use kernels::num::Pod;
 use kernels::real::Real;
 use std::marker::PhantomData;
 
-/// Longest axis: each has a table.
+/// The longest axis, since each has a table.
 const LONGEST: usize = 1 << 26;
 
-/// Most elements of the padded data.
+/// The most elements of the padded data.
 const MOST: usize = 1 << 30;
 
 impl Lower for Interpolate {
@@ -52,7 +52,8 @@ impl Lower for Interpolate {
         let shrinks = all.iter().any(|a| a.scale < 1.0);
         let table = |axis: &Axis| (axis.axis, axis.taps(sampling, shrinks));
         let mut tables: Vec<(usize, Taps)> = resized.map(table).collect();
-        // Pillow goes from the last axis to the first; else what shrinks most goes first.
+        // Pillow goes from the last axis to the first; other modes start with the axis that shrinks
+        // most.
         tables.reverse();
         let pillow = matches!(sampling.mode, Mode::BilinearPillow | Mode::BicubicPillow);
         if !pillow {
@@ -76,11 +77,11 @@ fn kernel<T: Pixel>(pad: Padding, tables: &[(usize, Taps)], rounds: bool) -> Box
     Box::new(ResampleKernel { pad, resample, rounds, lanes: Lanes::through::<T>(T::WAYS) })
 }
 
-/// Zeros around the data.
+/// Zero padding of the data.
 struct Padding {
-    /// Sizes with them.
+    /// The padded sizes.
     sizes: Vec<usize>,
-    /// The copy into their midst, if there are any.
+    /// The copy into the padded data, if there is padding.
     copy: Option<CopyPlan>,
 }
 
@@ -105,7 +106,7 @@ impl Padding {
         Ok(Padding { sizes: padded, copy })
     }
 
-    /// The data with its padding, where there is one.
+    /// The padded data, if there is padding.
     fn padded<'r, T: Pod>(&self, cx: &RunCx<'r>, data: &[T]) -> Option<Scratch<'r, T>> {
         let copy = self.copy.as_ref()?;
         let mut padded = cx.scratch::<T>(self.sizes.iter().product());
@@ -115,7 +116,7 @@ impl Padding {
     }
 }
 
-/// One axis.
+/// One axis of the data and the output.
 struct Axis {
     axis: usize,
     input: usize,
@@ -124,7 +125,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Every axis. One that is not named keeps its scale, whatever its output size is.
+    /// All axes. An axis that is not named has scale 1, whatever its output size is.
     fn all(named: &[usize], given: Option<&[f64]>, input: &[usize], output: &[usize]) -> Vec<Axis> {
         let axis = |(axis, (&input, &output)): (usize, (&usize, &usize))| {
             let scale = match (named.iter().position(|n| *n == axis), given) {
@@ -137,7 +138,7 @@ impl Axis {
         input.iter().zip(output).enumerate().map(axis).collect()
     }
 
-    /// Where an output element lies in the data.
+    /// The position in the data of an output element.
     fn position(&self, i: usize, coordinates: Coordinates) -> f32 {
         let x = i as f32;
         if self.scale == 1.0 {
@@ -153,7 +154,7 @@ impl Axis {
         }
     }
 
-    /// An element of the axis, the nearest for positions beyond it.
+    /// The nearest element of the axis.
     fn clamp(&self, at: f32) -> usize {
         (at.max(0.0) as usize).min(self.input - 1)
     }
@@ -206,8 +207,8 @@ impl Axis {
         taps.push([(low, 1.0 - part), (low + 1, part)]);
     }
 
-    /// Weights fall from the position to nothing at a distance of 1, or of more where elements
-    /// come to lie closer together.
+    /// Weights fall linearly from the position to zero at distance 1; with antialiasing at a larger
+    /// distance when shrinking.
     fn triangle(&self, x: f32, antialias: bool, taps: &mut Taps) {
         let slope = if antialias { self.scale } else { 1.0 };
         let reach = if self.scale > 1.0 { 2.0 } else { (2.0 / slope).ceil() };
@@ -230,7 +231,7 @@ impl Axis {
         taps.push(weights.into_iter().enumerate().map(tap));
     }
 
-    /// Weights by the distance from the centre of the output element, up to `support`.
+    /// Weights by distance from the centre of the output element, up to `support`.
     fn pillow(&self, i: usize, support: f64, curve: impl Fn(f64) -> f64, taps: &mut Taps) {
         let scale = self.input as f64 / self.output as f64;
         let stretch = scale.max(1.0);
@@ -246,7 +247,7 @@ impl Axis {
     }
 }
 
-/// Weights that add up to 1, unless they add up to nothing.
+/// Weights scaled to the sum 1, unless their sum is 0.
 fn normalized(mut taps: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     let sum: f64 = taps.iter().map(|(_, w)| w).sum();
     if sum != 0.0 {
@@ -277,7 +278,7 @@ impl<T: Pod> Kernel for PickKernel<T> {
 struct ResampleKernel<W> {
     pad: Padding,
     resample: Resample<W>,
-    /// Whether values are rounded between two axes.
+    /// Whether values are rounded after each axis.
     rounds: bool,
     lanes: Lanes<W>,
 }

@@ -1,4 +1,4 @@
-//! Loop-5, TensorIterator-1: runs the plan of the body once for each iteration.
+//! Loop-5, TensorIterator-1: runs the plan of the body once per iteration.
 
 use crate::prelude::*;
 use crate::tensor::convert::with_reals_in;
@@ -30,17 +30,17 @@ struct IterationKernel {
     graph: Graph,
     /// Element types of the Parameters.
     counter: Vec<ElementType>,
-    /// What is known of the outputs.
+    /// The facts of the outputs.
     outputs: Vec<Fact>,
 }
 
-/// What the iterations have given so far.
+/// The results of the iterations so far.
 struct Progress {
     /// The next value of each merged Parameter.
     merged: Vec<Option<Tensor>>,
     /// The results of the last iteration.
     last: Vec<Tensor>,
-    /// For each output with a slice, the parts.
+    /// For each sliced output, its parts.
     parts: Vec<Vec<Tensor>>,
 }
 
@@ -82,7 +82,7 @@ impl Kernel for IterationKernel {
 }
 
 impl IterationKernel {
-    /// How often the body runs at most; `None` for a loop that only its condition ends.
+    /// The most iterations; `None` if only the condition ends the loop.
     fn trips(&self, cx: &RunCx<'_>) -> Result<Option<i64>, KernelError> {
         if self.kind == Kind::Loop {
             let begins = cx.tensor(1).truth();
@@ -151,7 +151,7 @@ impl IterationKernel {
         Ok((Walk::new(slice, sizes[axis] as i64).map_err(failed)?, axis))
     }
 
-    /// The counter as the body declares it: a scalar, or a list of one.
+    /// The counter in the shape that the body declares: a scalar, or a list of one element.
     fn shaped(&self, parameter: usize, count: Tensor) -> Tensor {
         let layer =
             self.graph.parameters().get(parameter).and_then(|&p| self.graph.layers().get(p));
@@ -162,7 +162,7 @@ impl IterationKernel {
         }
     }
 
-    /// Takes in the results of an iteration; says whether there is another.
+    /// Stores the results of an iteration. Returns whether there is another iteration.
     fn step(&self, progress: &mut Progress, results: Vec<Tensor>) -> bool {
         for (slot, feed) in progress.merged.iter_mut().zip(&self.map.feeds) {
             if let Feed::Merged { result, .. } = feed {
@@ -192,14 +192,15 @@ impl IterationKernel {
                 }
                 None => match last.get(source.result) {
                     Some(tensor) => tensor.clone(),
-                    // No iteration: what the result would have fed keeps its first value.
+                    // Without iterations, an output keeps the initial value of the Parameter that
+                    // it feeds.
                     None => {
                         let feeds = self.map.feeds.iter();
                         let fed = feeds.zip(&merged).filter(|(feed, _)| {
                             matches!(feed, Feed::Merged { result, .. } if *result == source.result)
                         });
                         match fed.filter_map(|(_, t)| t.clone()).next_back() {
-                            // As the body would have made it.
+                            // In the element type that the body would give.
                             Some(first) => {
                                 let wanted = self.outputs[output].element_type;
                                 with_reals_in(&first, wanted)
@@ -215,7 +216,7 @@ impl IterationKernel {
         Ok(())
     }
 
-    /// The parts of an output one after the other.
+    /// The concatenated parts of an output.
     fn whole(
         &self,
         cx: &RunCx<'_>,
@@ -247,7 +248,7 @@ impl IterationKernel {
         assemble(cx, first.element_type(), &sizes, parts, &copies)
     }
 
-    /// An output of no iteration: what is known of its shape, and 0 for the rest.
+    /// An output without iterations: its known sizes, and 0 for the others.
     fn empty(&self, output: usize, slice: Option<&Slice>) -> Result<Tensor, KernelError> {
         let fact = &self.outputs[output];
         let dims = fact.shape.dims().unwrap_or_default();
@@ -264,7 +265,7 @@ fn normal(axis: i64, sizes: &[usize]) -> Result<usize, KernelError> {
     axes::normalize(axis, sizes.len()).map_err(|e| KernelError::new(e.message))
 }
 
-/// Some indices of an axis: a view along the outermost axis, else a copy.
+/// A range of indices of an axis: a view along the outermost axis, else a copy.
 fn part(
     cx: &RunCx<'_>,
     tensor: &Tensor,
@@ -284,7 +285,7 @@ fn part(
     assemble(cx, tensor.element_type(), &sizes, std::slice::from_ref(tensor), &[plan])
 }
 
-/// A new tensor that copies from others fill.
+/// A new tensor that is filled by copies.
 fn assemble(
     cx: &RunCx<'_>,
     element_type: ElementType,

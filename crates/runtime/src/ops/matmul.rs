@@ -1,4 +1,4 @@
-//! MatMul-1: f32 by the blocked product; f16 and bf16 in f32; other types one by one.
+//! MatMul-1: packed GEMM for f32, also for f16 and bf16; a plain loop for other types.
 
 use crate::kernel::batch::{broadcast_shape, offsets};
 use crate::kernel::compressed_weights::{self, Panels, Weights};
@@ -30,14 +30,14 @@ impl Lower for MatMul {
     }
 }
 
-/// The products that a MatMul consists of.
+/// The GEMMs that a MatMul consists of.
 pub(crate) struct Shape {
     m: usize,
     n: usize,
     k: usize,
     transpose_a: bool,
     transpose_b: bool,
-    /// For each product the first elements of A and B.
+    /// For each GEMM the offsets of A and B.
     batches: Vec<(usize, usize)>,
     precision: Precision,
 }
@@ -59,7 +59,7 @@ impl Shape {
         let precision = Precision::F32;
         let ((m, k), (_, n)) = (split(&a, transpose_a), split(&b, transpose_b));
         let (outer_a, outer_b) = (&a[..a.len() - 2], &b[..b.len() - 2]);
-        // Batches that share B are one product with more rows.
+        // Batches that share B are one GEMM with more rows.
         if outer_b.iter().all(|s| *s == 1) && !transpose_a {
             let m = m * outer_a.iter().product::<usize>();
             return Shape { m, n, k, transpose_a, transpose_b, batches: vec![(0, 0)], precision };
@@ -70,7 +70,7 @@ impl Shape {
         Shape { m, n, k, transpose_a, transpose_b, batches, precision }
     }
 
-    /// The same products of operands that are rounded first, if they are real numbers.
+    /// The same GEMMs in a precision; for real element types.
     pub(crate) fn with_precision(self, precision: Precision) -> Shape {
         Shape { precision, ..self }
     }
@@ -83,7 +83,7 @@ impl Shape {
         }
     }
 
-    /// Elements of A in row-major order, turned if need be.
+    /// A in row-major order, transposed into `space` if needed.
     fn row_major_a<'a>(&self, cx: &RunCx<'_>, a: &'a [f32], space: &'a mut [f32]) -> &'a [f32] {
         if !self.transpose_a {
             return a;
@@ -94,12 +94,12 @@ impl Shape {
         space
     }
 
-    /// Whether all products share B, so that one that is the same in every run is worth packing.
+    /// Whether all GEMMs share B. Then B is worth packing if it is the same in every run.
     fn packs(&self) -> bool {
         self.batches.len() == 1
     }
 
-    /// Whether it is one product of A as it lies.
+    /// Whether it is a single GEMM that reads A without a transpose.
     pub(crate) fn reads_through(&self) -> bool {
         self.packs() && !self.transpose_a && self.n > 0 && self.k > 0
     }
@@ -114,7 +114,7 @@ impl Shape {
         [2, self.batches.len(), self.m, self.n, self.k].iter().map(|n| *n as u64).product()
     }
 
-    /// Terms of each sum.
+    /// Elements along k.
     pub(crate) fn terms(&self) -> usize {
         self.k
     }
@@ -156,7 +156,7 @@ impl Shape {
         }
     }
 
-    /// The products of elements that are not f32.
+    /// The GEMMs of element types other than f32.
     fn run_naive<T: Stored>(&self, cx: &RunCx<'_>, a: &[T], b: &[T], c: &mut [T])
     where
         T::Wide: Arithmetic,
@@ -177,8 +177,8 @@ impl Shape {
     }
 }
 
-/// The product of a matrix and a column as that of a row and the matrix, which is read where it
-/// lies: else a panel would have one column. The sums are the same.
+/// A matrix times a column, as the transposed product: a row times the unpacked matrix. A packed
+/// panel would hold a single column. The sums are the same.
 fn as_row<'a>(gemm: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
     let Gemm { m, n, k, b: Rhs::Unpacked(column, _), .. } = gemm else { return None };
     let is_plain = gemm.post_ops.is_empty() && gemm.precision == Precision::F32;
@@ -187,33 +187,33 @@ fn as_row<'a>(gemm: Gemm<'a>, matrix: &'a [f32]) -> Option<Gemm<'a>> {
     Some(Gemm { m: 1, n: m, a: Lhs::Rows { values, stride: k }, b, c_stride: m, ..gemm })
 }
 
-/// MatMuls in f32 with their post-ops.
+/// f32 MatMuls with post-ops.
 pub(crate) struct Float32 {
     shape: Shape,
     post_ops: Vec<PostOp>,
-    /// The input that is B, or begins it.
+    /// The input that is B; its scales and zero points follow if it is compressed.
     b: usize,
     right: B,
-    /// How A lies in its input, if not row by row.
+    /// The index map through which A is read, if it is not contiguous.
     pub(crate) through: Option<Through>,
 }
 
-/// An operand that is read where it was before it was moved.
+/// An operand that is read at the source of its movements.
 #[derive(Clone)]
 pub(crate) struct Through {
-    /// Its sizes.
+    /// Its shape.
     pub(crate) sizes: Sizes,
-    /// For each row in turn its runs, as multiples of `run`.
+    /// The runs of all rows, row by row, as multiples of `run`.
     pub(crate) runs: Arc<[u32]>,
     /// Elements of a run.
     pub(crate) run: usize,
 }
 
-/// How B is prepared.
+/// How B is stored.
 enum B {
-    /// It is f32, and packed for later runs if it is the same in all.
+    /// f32; packed for later runs if it is the same in every run.
     Float(Prepacked<Packed>),
-    /// It is stored in fewer bits.
+    /// Compressed.
     Compressed(Box<Panels>),
 }
 
@@ -225,7 +225,7 @@ enum WeightsOperand<'a> {
 }
 
 impl WeightsOperand<'_> {
-    /// The matrix that begins with an element.
+    /// B of the GEMM at this offset.
     fn rhs(&self, at: usize) -> Rhs<'_> {
         match self {
             WeightsOperand::Unpacked(b, layout) => Rhs::Unpacked(&b[at..], *layout),
@@ -246,14 +246,14 @@ impl Float32 {
         Float32 { shape, post_ops, b, right: B::Float(packed), through: None }
     }
 
-    /// The same product by weights that are stored in fewer bits, if there are such.
+    /// The same MatMul with compressed weights, if there are any.
     pub(crate) fn by(self, weights: Option<&Weights>, cx: &LowerCx<'_>) -> Float32 {
         let Some(weights) = weights else { return self };
         let panels = Panels::new(weights.clone(), self.b, cx.is_invariant(self.b));
         Float32 { right: B::Compressed(Box::new(panels)), ..self }
     }
 
-    /// Where B lies.
+    /// B in a run.
     fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<WeightsOperand<'a>, KernelError> {
         let packed = match &self.right {
             B::Float(packed) => packed,
@@ -268,7 +268,7 @@ impl Float32 {
             .map_or(WeightsOperand::Unpacked(b, layout), WeightsOperand::Packed))
     }
 
-    /// The one product that it is.
+    /// The only GEMM.
     fn one<'a>(
         &self,
         a: Lhs<'a>,
@@ -279,11 +279,11 @@ impl Float32 {
         Gemm { m, n, k, a, b: b.rhs(0), c_stride: n, precision, post_ops }
     }
 
-    /// Computes products of the same A, which is the first input, together; each may be multiplied
-    /// by the result of one before it.
+    /// Runs GEMMs with the same A, the first input, as one step. Each may be multiplied by the
+    /// result of an earlier one.
     ///
     /// # Errors
-    /// Those of operands.
+    /// Those of the operands.
     pub(crate) fn run_grouped(
         members: &[(Float32, Option<usize>)],
         cx: &RunCx<'_>,
@@ -333,7 +333,7 @@ impl Kernel for Float32 {
     }
 }
 
-/// Other types, in those that they are computed in.
+/// Other element types, each in its compute type.
 struct NaiveMatMul<L> {
     shape: Shape,
     lanes: Lanes<L>,
@@ -355,7 +355,7 @@ impl<L: Factor> Kernel for NaiveMatMul<L> {
     }
 }
 
-/// Element types of operands, which know how they are multiplied.
+/// Element types that know how their MatMul is computed.
 pub(crate) trait Factor: Stored<Wide: Arithmetic> {
     /// Multiplies `a` by `b`.
     fn multiply(shape: &Shape, cx: &RunCx<'_>, a: &[Self], b: &[Self], c: &mut [Self]) {

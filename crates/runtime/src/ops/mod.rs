@@ -1,5 +1,5 @@
-//! One file per operation or family, of the same name as its rule in `infer/src/ops`: chooses
-//! the kernel.
+//! Kernels of the operations: one file per operation or family, named like its rule in
+//! `infer/src/ops`.
 
 pub(crate) mod adaptive_pool;
 pub(crate) mod batch_norm;
@@ -110,7 +110,7 @@ pub(crate) mod vocab;
 use crate::error::KernelError;
 use crate::kernel::{Kernel, Reuse, RunCx};
 
-/// The output is the input under another shape: no byte moves.
+/// A view: the output is the input in another shape.
 pub(crate) struct SameBytes;
 
 impl Kernel for SameBytes {

@@ -1,4 +1,4 @@
-//! Reshape of MXNet moves no byte.
+//! Reshape of MXNet: a view.
 
 use super::SameBytes;
 use crate::prelude::*;

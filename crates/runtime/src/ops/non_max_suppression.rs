@@ -1,4 +1,4 @@
-//! NonMaxSuppression of all versions, NMSRotated-13.
+//! All versions of NonMaxSuppression, and NMSRotated-13.
 
 use crate::kernel::produce::{Inputs, Produced, Values, produce};
 use crate::prelude::*;
@@ -13,7 +13,7 @@ impl Lower for NonMaxSuppression {
         Ok(produce(cx, "non max suppression", move |inputs| {
             let mut kept = select(inputs, encoding)?;
             if sorted {
-                // Equal scores stay in the order of batches, classes and boxes.
+                // The sort is stable: equal scores stay in the order of batches, classes and boxes.
                 kept.sort_by(|a, b| descending(a.score, b.score));
             }
             Ok(outputs(&kept))
@@ -25,7 +25,7 @@ fn select(inputs: &Inputs<'_, '_>, encoding: Encoding) -> Result<Vec<Kept>, Kern
     let &[batch, classes, count] = inputs.sizes(1) else { return Ok(Vec::new()) };
     let limit = if inputs.has(2) { inputs.ints(2).first().copied().unwrap_or(0) } else { 0 };
     let suppression = Suppression {
-        // A negative limit is none.
+        // A negative limit means no limit.
         limit: usize::try_from(limit).unwrap_or(usize::MAX),
         overlap: inputs.float_or(3, 0.0)?,
         score: inputs.float_or(4, 0.0)?,
@@ -34,7 +34,7 @@ fn select(inputs: &Inputs<'_, '_>, encoding: Encoding) -> Result<Vec<Kept>, Kern
     let (boxes, scores) = (inputs.floats(0)?, inputs.floats(1)?);
     let (threads, sizes) = (inputs.threads(), (batch, classes, count));
     let boxes: Vec<Rect> = match encoding {
-        // y and x are exchanged in all boxes, which changes nothing.
+        // x and y are swapped in all boxes, which does not matter for overlaps.
         Encoding::Corner => Rect::read_all(&boxes).map(Rect::between).collect(),
         Encoding::Center => {
             let centred = |b: &[f32]| Rect::centred(b[0], b[1], b[2], b[3]);

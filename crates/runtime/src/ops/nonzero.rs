@@ -1,4 +1,4 @@
-//! NonZero: counted first, then written.
+//! NonZero: counts first, then writes.
 
 use crate::kernel::lanes::Lanes;
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! MVN, NormalizeL2 and GRN: f16 and bf16 in f32.
+//! MVN, NormalizeL2 and GRN; f16 and bf16 are computed in f32.
 
 use crate::graph::net::FusedOp;
 use crate::kernel::dispatch::kernel_for;
@@ -28,7 +28,7 @@ impl Lower for Normalize {
     }
 }
 
-/// The axes that an operation normalises over.
+/// The axes of the normalization.
 fn axes(rule: &Normalize, cx: &LowerCx<'_>) -> Result<Vec<usize>, LowerError> {
     let rank = cx.sizes(0).len();
     Ok(match rule.axes(rank)? {
@@ -37,7 +37,7 @@ fn axes(rule: &Normalize, cx: &LowerCx<'_>) -> Result<Vec<usize>, LowerError> {
     })
 }
 
-/// The normalisation of rows of f32 that an operation is, if it is one.
+/// The normalization along rows of f32 that an operation computes, if it is one.
 ///
 /// # Errors
 /// Those of its axes.
@@ -56,7 +56,7 @@ pub(crate) fn rows(
     }))
 }
 
-/// How an operation normalises its slices.
+/// Mean and divisor of the normalization.
 pub(crate) fn normalization(rule: &Normalize) -> Normalization {
     let divisor = match rule.measure() {
         Measure::None => Divisor::One,
@@ -68,8 +68,8 @@ pub(crate) fn normalization(rule: &Normalize) -> Normalization {
     Normalization { center: rule.is_centered(), divisor }
 }
 
-/// A normalisation of rows of f32: inputs are the data, its axes if they are an input, and the
-/// operands of the post-ops.
+/// Normalization along rows of f32. Inputs: data, axes if they are an input, and the operands of
+/// the post-ops.
 #[derive(Clone)]
 pub(crate) struct NormalizeRows {
     pub(crate) columns: usize,
@@ -100,9 +100,8 @@ impl Kernel for NormalizeRows {
     }
 }
 
-/// NormalizeL2 over no axes: each element is divided by itself, as its page says, which is 1 for
-/// all but
-/// 0.
+/// NormalizeL2 over no axes: each element is divided by itself, as the specification says, which
+/// gives 1 for every element except 0.
 struct Itself<L> {
     lanes: Lanes<L>,
 }

@@ -21,7 +21,7 @@ impl Lower for OneHot {
 
 struct OneHotKernel<T> {
     op: OneHot,
-    /// Depth, and elements behind the new axis.
+    /// Depth, and elements per entry of the new axis.
     lies: (usize, usize),
     of: PhantomData<T>,
 }

@@ -1,4 +1,4 @@
-//! Pad: rows are copied, what is new is filled by the rule of the mode.
+//! Pad: copies rows, and fills the padding by the mode.
 
 use super::SameBytes;
 use crate::kernel::dispatch::kernel_for;

@@ -1,4 +1,4 @@
-//! Parameter-1 is the tensor of the caller, not a step.
+//! Parameter-1: the tensor of the caller, not a step.
 
 use super::SameBytes;
 use crate::prelude::*;

@@ -1,4 +1,5 @@
-//! MaxPool-1, -8, -14 and AvgPool-1, -14, -16: f16 and bf16 in f32, integers in 64 bits.
+//! MaxPool-1, -8, -14 and AvgPool-1, -14, -16; f16 and bf16 are computed in f32, integers in 64
+//! bits.
 
 use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
@@ -20,7 +21,7 @@ impl Lower for Rule {
     }
 }
 
-/// The windows for the sizes of the data and the output, and what is taken of them.
+/// Windows and kind of a pooling, for these sizes of data and output.
 pub(crate) fn geometry(rule: &Rule, data: &[usize], output: &[usize]) -> ([Window; 3], Pooling) {
     let windows = rule.windows().iter().zip(rule.kernel());
     let sizes = data[2..].iter().zip(&output[2..]);
@@ -41,7 +42,7 @@ pub(crate) fn geometry(rule: &Rule, data: &[usize], output: &[usize]) -> ([Windo
     (axes, pooling)
 }
 
-/// A window over an axis of known size.
+/// A window along an axis of known size.
 pub(crate) fn kernel_window(rule: &RuleWindow, input: usize, output: usize, taps: i64) -> Window {
     Window {
         input,
@@ -53,7 +54,7 @@ pub(crate) fn kernel_window(rule: &RuleWindow, input: usize, output: usize, taps
     }
 }
 
-/// The kernel of a pooling; a second output is that of indices, which begin anew after `modulus`
+/// The kernel of a pooling. A second output is that of indices, which restart every `modulus`
 /// elements.
 pub(crate) fn lower(
     cx: &LowerCx<'_>,

@@ -1,4 +1,4 @@
-//! PReLU-1: arithmetic on two tensors.
+//! PReLU-1: a binary function.
 
 use super::binary::binary;
 use crate::prelude::*;

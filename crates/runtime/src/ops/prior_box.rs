@@ -1,4 +1,4 @@
-//! PriorBox of all versions.
+//! All versions of PriorBox.
 
 use crate::kernel::produce::{Inputs, Produced, Values, fill_up, produce};
 use crate::prelude::*;
@@ -20,7 +20,7 @@ impl Lower for PriorBox {
 /// Rows and columns of the grid, height and width of the image.
 type Areas = ((usize, usize), (f32, f32));
 
-/// The areas that the inputs hold.
+/// The areas given by the inputs.
 pub(super) fn areas(inputs: &Inputs<'_, '_>) -> Result<Areas, KernelError> {
     let pair = |input: usize| match inputs.ints(input)[..] {
         [height, width] => Ok((height, width)),
@@ -47,8 +47,8 @@ pub(super) fn output(
     Ok(vec![(vec![2, row], Values::Floats(out))])
 }
 
-/// Where the cells lie, and the smallest sizes in pixels. Without `scale_all_sizes` step and sizes
-/// are parts of the height of the image.
+/// The grid, and the minimum sizes in pixels. Without `scale_all_sizes`, step and sizes are
+/// fractions of the image height.
 fn grid(rule: &PriorBox, cells: (usize, usize), image: (f32, f32)) -> (Grid, Vec<f32>) {
     let (rows, columns) = (cells.0 as f32, cells.1 as f32);
     let (mut step, mut min_size) = (rule.step, rule.min_size.clone());
@@ -81,19 +81,19 @@ fn centred(side: f32, ratio: f32) -> Prior {
     Prior { shift: (0.0, 0.0), half: (half * root, half / root), inside: false }
 }
 
-/// A fixed size: `density` boxes in each direction, spread over it.
+/// The boxes of a fixed size: `density` per direction, spread over it.
 fn spread(size: f32, ratio: f32, density: i64) -> impl Iterator<Item = Prior> {
-    // Whole pixels, as the original implementation has them.
+    // In whole pixels, as in the original implementation.
     let (half, shift) = ((size.trunc() / 2.0).trunc(), (size / density as f32).trunc());
     let at = move |i: i64| shift / 2.0 - half + i as f32 * shift;
     let cells = (0..density).flat_map(move |y| (0..density).map(move |x| (x, y)));
     cells.map(move |(x, y)| Prior { shift: (at(x), at(y)), inside: true, ..centred(size, ratio) })
 }
 
-/// The boxes of one smallest size: square, of the largest size, of the other ratios.
+/// The boxes of one minimum size: the square, the one of the maximum size, the other ratios.
 fn around(rule: &PriorBox, ratios: &[f32], min_size: &[f32], i: usize) -> Vec<Prior> {
     let last = i + 1 == min_size.len();
-    // Without scale_all_sizes the ratios are those of the first size, and come once.
+    // Without scale_all_sizes, the ratios apply to the first size, and once.
     let side = if rule.scale_all_sizes { min_size[i] } else { min_size[0] };
     let ratios = if rule.scale_all_sizes || last { ratios } else { &[] };
     let ratios = ratios.iter().map(|ratio| centred(side, *ratio));

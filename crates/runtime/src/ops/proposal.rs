@@ -1,4 +1,4 @@
-//! Proposal of all versions.
+//! All versions of Proposal.
 
 use crate::kernel::produce::{Inputs, Produced, Values, fill_up, produce};
 use crate::prelude::*;
@@ -13,7 +13,7 @@ impl Lower for Proposal {
     }
 }
 
-/// The boxes of all ratios and scales; in pixels, unless as TensorFlow has them.
+/// The anchors of all ratios and scales, in pixels; in the TensorFlow form not rounded.
 fn anchors(rule: &Proposal) -> Vec<Rect> {
     let (edge, base) = (edge(rule), rule.base_size);
     let centre = 0.5 * (base - edge) - if rule.tensorflow { 0.5 * base } else { 0.0 };
@@ -29,7 +29,7 @@ fn anchors(rule: &Proposal) -> Vec<Rect> {
     rule.ratio.iter().flat_map(of_ratio).collect()
 }
 
-/// 1 where the last pixel belongs to the box.
+/// 1 if the last pixel belongs to the box.
 fn edge(rule: &Proposal) -> f32 {
     if rule.tensorflow { 0.0 } else { 1.0 }
 }
@@ -63,7 +63,7 @@ fn run(
     let (mut out, mut probabilities) = (Vec::new(), Vec::new());
     let count = anchors.len() * rows * columns;
     for item in 0..batch {
-        // The first half of the scores are of the background.
+        // The first half of the scores is the background.
         let scores = image.in_order(&scores[(item * 2 + 1) * count..][..count]);
         let boxes = image.boxes(&deltas[item * 4 * count..][..4 * count]);
         let chosen = proposals.choose(&boxes, &scores);
@@ -125,7 +125,7 @@ impl Image<'_> {
         self.places().map(decode).collect()
     }
 
-    /// A box as it is listed.
+    /// A box as written to the output.
     fn finished(&self, found: Rect) -> Rect {
         let (width, height) = self.limits;
         let found = if self.rule.clip_after_nms { found.clipped(width, height) } else { found };

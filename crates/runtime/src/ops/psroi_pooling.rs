@@ -1,5 +1,5 @@
-//! PSROIPooling-1 and DeformablePSROIPooling-1: f16 and bf16 in f32. A batch index of -1 ends the
-//! boxes.
+//! PSROIPooling-1 and DeformablePSROIPooling-1; f16 and bf16 are computed in f32. A batch index of
+//! -1 ends the boxes.
 
 use super::roi_align::maps;
 use super::roi_pooling::box_batches;
@@ -30,7 +30,7 @@ impl Lower for PsroiPooling {
 
 struct PsroiKernel<T> {
     pool: PositionPool,
-    /// 0 without offsets.
+    /// 0 if there are no offsets.
     classes: usize,
     parts: usize,
     of: PhantomData<T>,

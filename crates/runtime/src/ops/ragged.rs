@@ -1,4 +1,4 @@
-//! Rows of different lengths.
+//! Ragged tensors: rows of different lengths.
 
 use crate::kernel::text::{TextCx, at, converted, tensor, tensor_as, text_kernel};
 use crate::prelude::*;
@@ -31,7 +31,7 @@ impl Lower for Ragged {
     }
 }
 
-/// The elements of a ragged tensor at an input, of any type of whole bytes.
+/// The ragged tensor at an input, with elements of any type of whole bytes.
 fn ragged_at<'r>(
     cx: &TextCx<'_, 'r>,
     input: usize,
@@ -56,7 +56,7 @@ fn combine(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let numbers: Result<Vec<i64>, _> = all.segments.iter().map(number).collect();
     let count = all.segments.len();
     let numbers = converted(&tensor(&[count], numbers?)?, cx.tensor(last).element_type())?;
-    // Rows have the shape of a segment that has more than the one of a scalar.
+    // Rows have the shape of a segment with more than a scalar, if there is one.
     let ranked = (0..last).step_by(3).find(|input| !cx.sizes(*input).is_empty());
     let sizes = ranked.map_or(&[][..], |input| cx.sizes(input));
     let (begins, ends) = (tensor(sizes, all.begins)?, tensor(sizes, all.ends)?);
@@ -131,8 +131,8 @@ fn to_dense(cx: &TextCx<'_, '_>, pad_right: bool, whole: bool) -> Result<Vec<Ten
     ])
 }
 
-/// Each row of strings, which lie behind one another, as one string. An empty row has the place
-/// of the string that would follow, as in the extension, or none.
+/// Concatenates the strings of each row, which are contiguous. An empty row gets begin and end of
+/// the string that follows, as in the extension, or 0 if there is none.
 fn fuze(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let (begins, ends) = (cx.i32s(2), cx.i32s(3));
     let rows = cx.rows(0, begins.len())?;

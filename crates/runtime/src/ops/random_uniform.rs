@@ -11,7 +11,7 @@ use kernels::random::uniform::{Generator, Philox, Uniform, brief, uniform};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::marker::PhantomData;
 
-/// Blocks of the sequence that a run of RandomUniform moves on for each value, as in OpenVINO and
+/// Blocks of the Philox sequence that a run of RandomUniform advances per value, as in OpenVINO and
 /// TensorFlow.
 const SKIP: u64 = 256;
 
@@ -34,7 +34,7 @@ fn kernel<T: Uniform + PartialOrd>(seeds: Seeds, mt19937: bool) -> Box<dyn Kerne
     Box::new(RandomKernel::<T> { seeds, mt19937, of: PhantomData })
 }
 
-/// The seeds to use: random ones when both are 0.
+/// The seeds to use; random if both are 0.
 fn chosen(seeds: Seeds) -> Seeds {
     let other = || RandomState::new().build_hasher().finish();
     match seeds {
@@ -43,7 +43,7 @@ fn chosen(seeds: Seeds) -> Seeds {
     }
 }
 
-/// The beginning of the sequence that seeds stand for.
+/// The start of the Philox sequence of these seeds.
 fn philox(seeds: Seeds) -> Philox {
     let Seeds { global, op } = chosen(seeds);
     Philox { key: global, counter: op, start: 0 }
@@ -58,7 +58,7 @@ struct RandomKernel<T> {
 impl<T: Uniform + PartialOrd> Kernel for RandomKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let (low, high) = (cx.input::<T>(1)[0], cx.input::<T>(2)[0]);
-        // Not the other way round: NaN is no bound either.
+        // Written this way round so that a NaN bound is also an error.
         if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) {
             return Err(KernelError::at(2, format!("{high:?} is not above minval, {low:?}")));
         }
@@ -72,7 +72,7 @@ impl<T: Uniform + PartialOrd> Kernel for RandomKernel<T> {
             now
         };
         let now = cx.state(|| philox(self.seeds), next);
-        // PyTorch's sequence begins anew in every run.
+        // The sequence of PyTorch restarts in every run.
         let generator =
             if self.mt19937 { Generator::Mt19937(now.key as u32) } else { Generator::Philox(now) };
         uniform(cx.threads(), generator, (low, high), out);
@@ -112,10 +112,10 @@ struct Draw {
 }
 
 impl Draw {
-    /// As many samples as there are elements, the same in each run.
+    /// `count` random numbers, the same in each run.
     fn random(&self, count: usize) -> Vec<f32> {
         let Seeds { global, op } = chosen(self.seeds);
-        // The lower halves are what OpenVINO's plugin hands to `std::seed_seq`.
+        // OpenVINO passes the lower halves to `std::seed_seq`.
         let mut mt19937 = Mt19937::of_seeds(&[global as u32, op as u32]);
         let mut next = || (self.round)(mt19937.word() as f32 / (1u64 << 32) as f32);
         (0..count).map(|_| next()).collect()

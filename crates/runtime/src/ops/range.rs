@@ -1,4 +1,4 @@
-//! Range: whole numbers in 64 bits, all others in f64.
+//! Range: integers in 64 bits, all others in f64.
 
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
@@ -11,7 +11,7 @@ impl Lower for Range {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let element_type = cx.output_type(0);
         let refused = || LowerError::Unsupported(format!("a range of {element_type}"));
-        // Where the sequence stops decides its size only.
+        // The stop only determines the size.
         cx.output_sizes(0)?;
         let whole = |input: usize| cx.element_type(input).is_integral();
         if element_type.is_integral() && (whole(2) || !vanishes(real(cx, 2)?)) {
@@ -61,7 +61,7 @@ impl<T: Stored> Kernel for Integers<T> {
 struct Reals<T> {
     start: f64,
     step: f64,
-    /// Whether the numbers are rounded to whole ones.
+    /// Whether the values are rounded to integers.
     round: bool,
     of: PhantomData<T>,
 }

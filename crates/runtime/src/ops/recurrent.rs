@@ -1,5 +1,4 @@
-//! Recurrent cells and sequences: f32 by the blocked product, f16 and bf16 in f32, f64 by the
-//! plain one.
+//! Recurrent cells and sequences: packed GEMM for f32, also for f16 and bf16; a plain loop for f64.
 
 use crate::kernel::lanes::Halves;
 use crate::kernel::prepack::Prepacked;
@@ -31,13 +30,13 @@ impl Lower for Recurrent {
     }
 }
 
-/// Matrices in an input, one below the other.
+/// Matrices stacked in an input.
 #[derive(Clone)]
 struct Stack {
     input: usize,
-    /// Columns of all.
+    /// Columns of each matrix.
     width: usize,
-    /// First row and number of rows of each.
+    /// First row and number of rows of each matrix.
     parts: Vec<(usize, usize)>,
 }
 
@@ -51,7 +50,7 @@ impl Stack {
     }
 }
 
-/// The recurrence, and which inputs and outputs are what.
+/// The recurrence, and the roles of inputs and outputs.
 struct CellPlan {
     of: k::Recurrence,
     hidden: usize,
@@ -118,7 +117,7 @@ impl CellPlan {
         1 + usize::from(self.has_every) + usize::from(self.cell.is_some())
     }
 
-    /// How many steps each sequence has.
+    /// The number of steps of each sequence.
     fn lengths(&self, cx: &RunCx<'_>) -> Result<Vec<usize>, KernelError> {
         let steps = self.of.steps;
         let Some(input) = self.lengths else { return Ok(vec![steps; self.of.batch]) };
@@ -131,7 +130,7 @@ impl CellPlan {
         cx.ints(input).into_iter().enumerate().map(length).collect()
     }
 
-    /// Runs with the matrices at hand; `input` gives the values of an input.
+    /// Runs with prepared matrices; `input` gives the values of an input.
     fn run<'a, 'm, R: k::Number>(
         &self,
         cx: &RunCx<'_>,
@@ -165,10 +164,10 @@ impl CellPlan {
     }
 }
 
-/// Matrices in f32, packed once if they are the same in every run.
+/// f32 matrices, packed once if they are the same in every run.
 struct Weights {
     stack: Stack,
-    /// Whether they meet so many rows that packing pays.
+    /// Whether there are enough rows for packing to pay.
     packs: bool,
     packed: Prepacked<Vec<Packed>>,
 }
@@ -192,7 +191,7 @@ impl Weights {
         self.stack.parts.iter().map(pack).collect()
     }
 
-    /// The matrices for a run; `space` holds those that are packed only now.
+    /// The matrices of a run; `space` holds those packed for this run only.
     fn matrices<'a>(
         &'a self,
         cx: &RunCx<'_>,
@@ -217,7 +216,7 @@ impl Weights {
     }
 }
 
-/// f32; f16 and bf16 widened, and rounded once at the end.
+/// f32; f16 and bf16 are converted to f32, and rounded once at the end.
 struct Float {
     plan: CellPlan,
     halves: Option<Halves>,
@@ -226,7 +225,7 @@ struct Float {
 }
 
 impl Float {
-    /// The inputs in f32, by position, without those that are packed already.
+    /// The inputs converted to f32, by index, without those that are packed already.
     fn widened<'r>(&self, halves: &Halves, cx: &RunCx<'r>) -> Vec<Option<Scratch<'r, f32>>> {
         let is_needed = |input: &usize| {
             let ahead = |w: &Weights| w.stack.input == *input && w.packed.made().is_some();

@@ -1,4 +1,4 @@
-//! Reductions: f16 and bf16 in f32, integers in 64 bits.
+//! Reductions; f16 and bf16 are computed in f32, integers in 64 bits.
 
 use super::SameBytes;
 use crate::kernel::lanes::Lanes;
@@ -41,8 +41,8 @@ impl Lower for Reduce {
     }
 }
 
-/// The bytes of the largest or the smallest of no integers: the limit of their type at the other
-/// end. `None` for others than whole bytes, and for other reductions.
+/// The bytes of the maximum or minimum over no integers: the lowest or highest value of the type.
+/// `None` for types that are not whole bytes, and for other reductions.
 fn limit_of_none(reduction: Reduction, element_type: ElementType) -> Option<Vec<u8>> {
     let (low, high) = element_type.integer_range()?;
     let limit = match reduction {
@@ -55,7 +55,7 @@ fn limit_of_none(reduction: Reduction, element_type: ElementType) -> Option<Vec<
     (bits.is_multiple_of(8) && element_type != ElementType::Boolean).then_some(bytes)
 }
 
-/// The same number in each element, of these bytes.
+/// Every element has these bytes.
 struct Limit(Vec<u8>);
 
 impl Kernel for Limit {

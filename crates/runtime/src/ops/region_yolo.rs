@@ -17,7 +17,7 @@ impl Lower for RegionYolo {
             let mut out = Vec::with_capacity(sizes.iter().product());
             for item in data.chunks_exact(item.max(1)) {
                 let start = out.len();
-                // A softmax leaves channels behind the regions as they are; else they are dropped.
+                // A softmax copies channels behind the regions; otherwise they are dropped.
                 out.extend_from_slice(if softmax { item } else { &item[..channels * area] });
                 region.run(inputs.threads(), area, &mut out[start..][..channels * area]);
             }

@@ -1,4 +1,4 @@
-//! ReorgYolo-1: one strided copy for each offset in a block.
+//! ReorgYolo-1: one strided copy per offset in a block.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
@@ -14,8 +14,8 @@ impl Lower for ReorgYolo {
         let planes = (channels / (stride * stride)).max(1);
         let signed = |n: usize| n as isize;
         let (from_line, from_plane) = (width * stride, height * width * stride * stride);
-        // The elements in the order of the input's own axes; the channels that are left over
-        // when the area of a block does not divide them go on beyond the block.
+        // In the order of the axes of the input. If the block area does not divide the channels,
+        // the remaining channels continue past the block.
         let copy = |offset: usize| {
             let count = planes.min(channels - offset * planes);
             let axes = [

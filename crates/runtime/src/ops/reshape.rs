@@ -1,4 +1,4 @@
-//! Reshape-1 moves no byte.
+//! Reshape-1: a view.
 
 use super::SameBytes;
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! Result-1 is the tensor that feeds it, not a step.
+//! Result-1: the tensor that feeds it, not a step.
 
 use super::SameBytes;
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! Reverse: a copy that walks some axes backwards.
+//! Reverse: a strided copy with negative strides.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;

@@ -32,7 +32,7 @@ struct ReverseSequenceKernel<T> {
 
 impl<T: Pod> Kernel for ReverseSequenceKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        // 0 leaves a sequence as it is, just as 1 does.
+        // A length of 0 leaves a sequence unchanged, like 1.
         let length = |v: i64| usize::try_from(v).ok().filter(|v| *v <= self.length).ok_or(v);
         let lengths: Result<Vec<usize>, i64> = cx.ints(1).into_iter().map(length).collect();
         let lengths = lengths.map_err(|wrong| {

@@ -1,5 +1,5 @@
-//! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15: f16 and bf16 in f32. A batch index of -1 ends
-//! the boxes, as in OpenVINO: it and those behind it give zeros.
+//! ROIAlign-3, ROIAlign-9 and ROIAlignRotated-15; f16 and bf16 are computed in f32. A batch index
+//! of -1 ends the boxes, as in OpenVINO: that box and those after it give zeros.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
@@ -29,10 +29,10 @@ pub(crate) fn maps<'r, T: StoredReal>(cx: &RunCx<'r>) -> Maps<'r, T> {
     Maps { data: cx.input(0), channels: size(1), height: size(2), width: size(3) }
 }
 
-/// The elements of the batch that boxes belong to, up to the first that is -1.
+/// The batch indices of the boxes, up to the first that is -1.
 ///
 /// # Errors
-/// Naming the first that is not there.
+/// When an index is out of range; the message names the first.
 pub(crate) fn batches(
     cx: &RunCx<'_>,
     input: usize,

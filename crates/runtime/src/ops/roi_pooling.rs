@@ -1,4 +1,4 @@
-//! ROIPooling-1: f16 and bf16 in f32. A batch index of -1 ends the boxes.
+//! ROIPooling-1; f16 and bf16 are computed in f32. A batch index of -1 ends the boxes.
 
 use super::roi_align::{batches, maps};
 use crate::kernel::dispatch::kernel_for;
@@ -15,7 +15,7 @@ impl Lower for RoiPooling {
     }
 }
 
-/// The batch indices that boxes in input 1 begin with.
+/// The batch index of each box in input 1, its first element.
 pub(crate) fn box_batches<T: StoredReal>(cx: &RunCx<'_>) -> Result<Vec<usize>, KernelError> {
     let boxes = cx.input::<T>(1).chunks_exact(5);
     batches(cx, 1, boxes.map(|roi| roi[0].widen().to_f64() as i64))

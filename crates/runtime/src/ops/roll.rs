@@ -1,4 +1,4 @@
-//! Roll-7: whole runs of bytes, whatever the element type.
+//! Roll-7: moves runs of bytes, whatever the element type.
 
 use crate::prelude::*;
 use infer::ops::roll::Roll;

@@ -1,4 +1,4 @@
-//! ScaledDotProductAttention-13: f32 some rows at a time; f16 and bf16 in f32; f64 head by head.
+//! ScaledDotProductAttention-13: f32 in blocks of rows, also for f16 and bf16; f64 head by head.
 
 use crate::kernel::batch::offsets;
 use crate::kernel::lanes::Halves;
@@ -19,7 +19,7 @@ impl Lower for Rule {
     }
 }
 
-/// As [`Lower::lower`], for keys that come from a variable: see [`Heads::over_variable`].
+/// As [`Lower::lower`], for keys from a variable: see [`Heads::over_variable`].
 pub(crate) fn lower_over_variable(
     op: &dyn Op,
     cx: &LowerCx<'_>,
@@ -44,50 +44,50 @@ fn kernel(heads: Heads, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError>
     }
 }
 
-/// How the heads lie in the inputs and the output.
+/// The layout of the heads in inputs and output.
 #[derive(Clone)]
 pub(crate) struct Heads {
     pub(crate) attention: Attention,
-    /// Where query, key and value of each head begin.
+    /// The offsets of query, key and value of each head.
     pub(crate) at: [Vec<usize>; 3],
-    /// Where the output of each head begins.
+    /// The offset of the output of each head.
     pub(crate) to: Vec<usize>,
-    /// What is added to the scores: one mask at most in the operation, two in patterns of others.
+    /// The masks added to the scores: at most one in the operation, two in fused patterns.
     pub(crate) masks: Vec<MaskAt>,
-    /// What is added to a score that a boolean mask hides: a row that sees nothing is NaN if it is
-    /// infinite, as the specification has it, and else the mean of all values.
+    /// What is added to a score that a boolean mask hides. If infinite, a row that is hidden
+    /// completely is NaN, as the specification says; if finite, it is the mean of all values.
     pub(crate) hidden: f32,
     /// Whether input 4 is the scale.
     has_scale: bool,
-    /// Scores without a value: input 5.
+    /// The sink, a logit without a value: input 5.
     sink: Option<MaskAt>,
 }
 
-/// Where a mask lies.
+/// The layout of a mask.
 #[derive(Clone, Debug)]
 pub(crate) struct MaskAt {
     input: usize,
-    /// Where it begins for each head.
+    /// Its offset for each head.
     at: Vec<usize>,
-    /// Distance between its rows and columns, 0 where one serves all.
+    /// Its strides along rows and columns; 0 along a broadcast axis.
     apart: (usize, usize),
-    /// Whether it says which scores count, instead of being added.
+    /// Whether it is boolean (which scores count), not added.
     is_boolean: bool,
 }
 
 impl MaskAt {
-    /// The same mask, which says which scores count.
+    /// The same mask, boolean or not.
     pub(crate) fn boolean(self, is_boolean: bool) -> MaskAt {
         MaskAt { is_boolean, ..self }
     }
 
-    /// The same for groups of heads that are the rows of one.
+    /// The same for groups of heads that become rows of one head.
     pub(crate) fn grouped(self, group: usize) -> Option<MaskAt> {
         let (at, row) = even(&self.at, group)?;
         Some(MaskAt { at, apart: (row, self.apart.1), ..self })
     }
 
-    /// A mask of `sizes` beside scores of `columns` columns, with the batch axes of the result.
+    /// A mask of shape `sizes` for scores with `columns` columns and the batch axes of the result.
     pub(crate) fn new(input: usize, sizes: &[usize], batch: &[usize], columns: usize) -> MaskAt {
         let (own, rows, width) = split(sizes);
         MaskAt {
@@ -103,7 +103,7 @@ impl MaskAt {
     }
 }
 
-/// The first place of each group, and how far its places are apart, if they all are as far.
+/// The first offset of each group, and the stride within groups, if all strides are equal.
 fn even(places: &[usize], group: usize) -> Option<(Vec<usize>, usize)> {
     let apart = places.get(1)?.checked_sub(*places.first()?)?;
     let follows = |pair: &[usize]| matches!(pair, [a, b] if b.checked_sub(*a) == Some(apart));
@@ -122,7 +122,7 @@ fn split(sizes: &[usize]) -> (Vec<usize>, usize, usize) {
 }
 
 impl Heads {
-    /// The heads of the operation.
+    /// The heads of an operation.
     pub(crate) fn of_rule(rule: &Rule, cx: &LowerCx<'_>) -> Result<Heads, LowerError> {
         let sizes = [cx.sizes(0), cx.sizes(1), cx.sizes(2)];
         let mut heads = Heads::new(sizes, cx.output_sizes(0)?);
@@ -137,7 +137,7 @@ impl Heads {
         Ok(heads)
     }
 
-    /// The heads of query, key and value of some sizes, scaled as the operation does by default.
+    /// The heads for these shapes of query, key and value, with the default scale.
     pub(crate) fn new(sizes: [&[usize]; 3], output: &[usize]) -> Heads {
         let (batch, rows, width) = split(output);
         let [query, key, value] = sizes.map(split);
@@ -160,15 +160,15 @@ impl Heads {
         }
     }
 
-    /// The same for keys that come from a variable: a row that sees nothing is the mean of all
+    /// The same for keys from a variable: a row that is hidden completely is the mean of all
     /// values.
     pub(crate) fn over_variable(mut self) -> Heads {
         self.hidden = f32::MIN;
         self
     }
 
-    /// The heads of a query over caches, which rows of these sizes are put behind: where these lie,
-    /// for each head of the caches. [`Heads::grown`] knows the rest.
+    /// The heads of a query over KV caches to which rows of these shapes are appended. The offsets
+    /// are those of the new rows, for each head of the caches; [`Heads::grown`] sets the others.
     pub(crate) fn over_caches([query, key, value]: [&[usize]; 3], output: &[usize]) -> Heads {
         let (own, rows) = (split(key).0, |s: &[usize]| split(&s[s.len().saturating_sub(2)..]));
         let matrix = |s: &[usize]| [rows(s).1, rows(s).2];
@@ -180,8 +180,8 @@ impl Heads {
         heads
     }
 
-    /// Heads of one row each that read the same keys and values, as the rows of one head: what they
-    /// read is read once.
+    /// Groups of single-row heads with the same keys and values become the rows of one head, so
+    /// that keys and values are read once.
     pub(crate) fn grouped(&self, group: usize) -> Option<Heads> {
         if self.attention.rows != 1 || self.attention.causal || group < 2 {
             return None;
@@ -194,7 +194,7 @@ impl Heads {
         Some(heads)
     }
 
-    /// The same over all rows of caches, of which each head begins where `at` says.
+    /// The same over all rows of grown caches, with the offset of each head.
     pub(crate) fn grown(
         &self,
         terms: usize,
@@ -210,13 +210,13 @@ impl Heads {
         heads
     }
 
-    /// The same with operands that are rounded first.
+    /// The same in a precision.
     pub(crate) fn with_precision(mut self, precision: Precision) -> Heads {
         self.attention.precision = precision;
         self
     }
 
-    /// Floating-point operations of both products.
+    /// Floating-point operations of both GEMMs.
     pub(crate) fn flops(&self) -> u64 {
         let Attention { rows, terms, depth, width, .. } = self.attention;
         [2, self.count(), rows, terms, depth + width].iter().map(|n| *n as u64).product()
@@ -226,14 +226,14 @@ impl Heads {
         self.at[0].len()
     }
 
-    /// The attention with the scale that an input gives.
+    /// The attention with the scale of an input, if there is one.
     fn scaled(&self, scale: Option<f32>) -> Attention {
         let mut attention = self.attention.clone();
         attention.scale = scale.unwrap_or(attention.scale);
         attention
     }
 
-    /// Computes all heads from query, key, value and sink, and what is added to the scores.
+    /// Computes all heads from query, key, value and sink, with additive masks.
     pub(crate) fn attend(
         &self,
         cx: &RunCx<'_>,
@@ -248,7 +248,7 @@ impl Heads {
         attention.run(threads, scratch, self.count(), head, |i| self.to[i], output);
     }
 
-    /// What a boolean mask adds to the scores.
+    /// A boolean mask as an additive mask.
     pub(crate) fn bias<'r>(&self, cx: &RunCx<'r>, counts: &[u8]) -> Scratch<'r, f32> {
         let mut bias = cx.scratch::<f32>(counts.len());
         for (to, counts) in bias.iter_mut().zip(counts) {
@@ -274,7 +274,7 @@ impl Heads {
     }
 }
 
-/// An input in f32, converted if need be.
+/// An input in f32, borrowed or converted.
 enum Wide<'r> {
     Own(Scratch<'r, f32>),
     Input(&'r [f32]),
@@ -289,7 +289,7 @@ impl Wide<'_> {
     }
 }
 
-/// f32, and f16 and bf16 by way of it.
+/// f32; f16 and bf16 through f32.
 pub(crate) struct Float {
     pub(crate) heads: Heads,
     pub(crate) halves: Option<Halves>,
@@ -304,7 +304,7 @@ impl Float {
         }
     }
 
-    /// A mask as what is added to the scores.
+    /// A mask as an additive mask.
     fn mask<'r>(&self, cx: &RunCx<'r>, mask: &MaskAt) -> Wide<'r> {
         if !mask.is_boolean {
             return self.input(cx, mask.input, true);
@@ -351,13 +351,13 @@ impl Kernel for Float {
     }
 }
 
-/// f64, as the definition says.
+/// f64, as the specification defines.
 struct Double {
     heads: Heads,
 }
 
 impl Double {
-    /// Adds mask and causality to the scores of a head.
+    /// Adds masks and causality to the scores of a head.
     fn bias(&self, cx: &RunCx<'_>, head: usize, scores: &mut [f64]) {
         let Attention { terms, causal, .. } = self.heads.attention;
         for (i, line) in scores.chunks_mut(terms.max(1)).enumerate() {

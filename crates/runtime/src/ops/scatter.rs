@@ -1,5 +1,5 @@
-//! What the scatter operations share: a copy of the data, unless they may be overwritten, and
-//! updates at places that follow from the indices.
+//! Shared by the scatter operations: a copy of the data unless it can be overwritten, and updates
+//! at positions computed from the indices.
 
 use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
@@ -14,10 +14,10 @@ use kernels::scatter::{Reduction, Runs, reduce, replace};
 use kernels::scatter_indices::Places;
 use std::marker::PhantomData;
 
-/// Elements whose copy is worth a second thread.
+/// Elements per thread when the data are copied.
 const COPIED: usize = 64 << 10;
 
-/// Input 0, the data, in output 0.
+/// The data (input 0), copied to output 0 unless in place.
 pub(super) fn data<'r, T: Pod>(cx: &mut RunCx<'r>) -> &'r mut [T] {
     if cx.is_in_place(0) {
         return cx.output(0);
@@ -33,17 +33,17 @@ fn copy<T: Pod>(threads: &Threads, from: &[T], to: &mut [T]) {
     });
 }
 
-/// The error of an index of input 1.
+/// The error of an out-of-range index in input 1.
 pub(super) fn out_of_range(OutOfRange { index, size }: OutOfRange) -> KernelError {
     KernelError::at(1, format!("index {index} is out of range for an axis of {size}"))
 }
 
-/// How an update meets an element.
+/// How an update is combined with an element.
 #[derive(Clone, Copy)]
 pub(super) enum Method {
-    /// It takes its place.
+    /// It replaces the element.
     Replace,
-    /// They are reduced; the flag tells whether the element takes part.
+    /// It is reduced with other updates; the flag says whether the old element takes part.
     Reduce(Reduction, bool),
 }
 
@@ -62,7 +62,7 @@ impl Method {
     }
 }
 
-/// Updates (input 2), and where they go, which is found when it runs.
+/// Updates (input 2), and the function that computes their positions at run time.
 pub(super) struct Scatter<F> {
     pub(super) places: F,
     pub(super) method: Method,
@@ -75,7 +75,7 @@ where
     /// The kernel for an element type.
     ///
     /// # Errors
-    /// For types that have no such reduction.
+    /// For types that do not have the reduction.
     pub(super) fn kernel(self, element_type: ElementType) -> Result<Box<dyn Kernel>, LowerError> {
         let refused = || LowerError::element_type(0, element_type);
         let Method::Reduce(reduction, initial) = self.method else {

@@ -1,4 +1,4 @@
-//! ScatterElementsUpdate: in place where nothing else needs the data.
+//! ScatterElementsUpdate, in place if nothing else needs the data.
 
 use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! ScatterNDUpdate: in place where nothing else needs the data.
+//! ScatterNDUpdate, in place if nothing else needs the data.
 
 use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! ScatterUpdate: in place where nothing else needs the data.
+//! ScatterUpdate, in place if nothing else needs the data.
 
 use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;
@@ -15,7 +15,7 @@ impl Lower for ScatterUpdate {
         let inner: usize = data[axis + 1..].iter().product();
         let places = move |cx: &RunCx<'_>| {
             let indices = cx.wide_ints(1);
-            // The specification has no negative indices here.
+            // The specification does not allow negative indices here.
             if let Some(index) = indices.iter().find(|i| **i < 0) {
                 return Err(KernelError::at(1, format!("index {index} is negative")));
             }

@@ -1,5 +1,5 @@
-//! SearchSorted and Bucketize: binary search. Values and boundaries of different types are
-//! compared in a type that holds both.
+//! SearchSorted and Bucketize: binary search. Values and boundaries of different types are compared
+//! in a type that holds both.
 
 use crate::prelude::*;
 use crate::tensor::Element as _;
@@ -35,7 +35,7 @@ impl Lower for Bucketize {
     }
 }
 
-/// Which input is searched for what.
+/// Which input is searched, and for which values.
 struct Search {
     sorted: usize,
     values: usize,
@@ -59,7 +59,7 @@ fn kernel(
 
 struct SearchKernel<T, I> {
     search: Search,
-    /// The type that values are compared in, a wide one.
+    /// The wide type in which values are compared.
     common: ElementType,
     of: PhantomData<(T, I)>,
 }

@@ -1,4 +1,4 @@
-//! SegmentMax: segments are runs of slices, because their ids are sorted.
+//! SegmentMax: segments are runs of slices, since their ids are sorted.
 
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
@@ -18,8 +18,8 @@ impl Lower for SegmentMax {
     }
 }
 
-/// The lowest finite value of a type. f16 and bf16 are computed in f32, as OpenVINO does it, whose
-/// lowest value is minus infinity to them.
+/// The lowest finite value of a type. For f16 and bf16 it is that of f32, which converts to minus
+/// infinity, as in OpenVINO.
 fn lowest<T: Stored>(element_type: ElementType) -> T {
     match element_type.integer_range() {
         Some((low, _)) => T::from_i64(low as i64),
@@ -62,8 +62,8 @@ where
     }
 }
 
-/// Where each of `count` segments begins in their sorted ids, and where the last one ends.
-/// Ids from `count` on belong to no segment.
+/// The start of each of `count` segments in their sorted ids, and the end of the last. Ids from
+/// `count` on belong to no segment.
 ///
 /// # Errors
 /// For ids that are negative or not sorted.

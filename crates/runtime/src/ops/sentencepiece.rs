@@ -1,4 +1,4 @@
-//! Text to tokens and back by models of SentencePiece.
+//! SentencePiece tokenizer and detokenizer.
 
 use crate::kernel::text::{TextCx, at, in_pieces, packed, tensor, text_kernel};
 use crate::prelude::*;
@@ -39,7 +39,7 @@ fn decode(
 fn encode(cx: &TextCx<'_, '_>, ends: Ends) -> Result<Vec<Tensor>, KernelError> {
     let count = cx.input_count();
     let special = count >= 6;
-    // The text lies between the model and the special tokens.
+    // The text input lies between the model and the special tokens.
     let encoder = model(cx, special.then(|| count - 4), ends)?;
     let own;
     let strings: Strings<'_> = if count == 2 || count == 6 {
@@ -60,7 +60,7 @@ fn encode(cx: &TextCx<'_, '_>, ends: Ends) -> Result<Vec<Tensor>, KernelError> {
     sparse(pieces.into_iter().flatten().collect())
 }
 
-/// The model, and the special tokens behind it at an input, if there are any.
+/// The model, and the special tokens that begin at an input, if there are any.
 fn model(
     cx: &TextCx<'_, '_>,
     special: Option<usize>,
@@ -82,7 +82,7 @@ fn model(
     }
 }
 
-/// Rows as a sparse tensor: positions, values and sizes.
+/// Rows as a sparse tensor: indices, values and dense shape.
 fn sparse(rows: Vec<Vec<i32>>) -> Result<Vec<Tensor>, KernelError> {
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
     let positions =

@@ -15,7 +15,7 @@ struct Write {
     wide: bool,
 }
 
-/// Writes sizes to output 0, as i64 where that is wanted.
+/// Writes sizes to output 0, as i64 if `wide`, else as i32.
 pub(crate) fn write(cx: &mut RunCx<'_>, sizes: &[usize], wide: bool) {
     if wide {
         for (to, size) in cx.output::<i64>(0).iter_mut().zip(sizes) {

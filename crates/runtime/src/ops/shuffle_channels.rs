@@ -1,4 +1,4 @@
-//! ShuffleChannels-1: a transposition of groups and their elements.
+//! ShuffleChannels-1: a transpose of groups and their elements.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! Slice-8: one strided copy, or none where the part is one run.
+//! Slice-8: one strided copy, or a view if the slice is contiguous.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
@@ -17,7 +17,7 @@ impl Lower for Slice {
     }
 }
 
-/// Sizes and strides of a slice of a tensor, and where it begins.
+/// Shape, strides and offset of a slice of a tensor.
 pub(super) fn strided(sizes: &[usize], ranges: Named) -> (Sizes, Vec<isize>, isize) {
     let mut strides = dense_strides(sizes);
     let mut out = Sizes::from(sizes);
@@ -26,7 +26,7 @@ pub(super) fn strided(sizes: &[usize], ranges: Named) -> (Sizes, Vec<isize>, isi
         let (first, count) = range.resolve(sizes[axis] as i64);
         from += if count > 0 { first as isize * strides[axis] } else { 0 };
         out[axis] = count as usize;
-        // One index makes no step, however far a step would reach.
+        // A single index makes no step, so the step must not overflow the stride.
         strides[axis] *= if count > 1 { range.step as isize } else { 1 };
     }
     (out, strides, from)

@@ -1,4 +1,4 @@
-//! SliceScatter: one strided copy into the data, in place where nothing else needs them.
+//! SliceScatter: one strided copy into the data, in place if nothing else needs them.
 
 use super::{scatter, slice};
 use crate::kernel::dispatch::kernel_for;
@@ -16,7 +16,7 @@ impl Lower for SliceScatter {
         let (sizes, lists) = (cx.sizes(0), [&starts[..], &stops, &steps]);
         let ranges = self.ranges(lists, axes.as_deref(), sizes.len())?;
         let (slice, strides, to) = slice::strided(sizes, ranges);
-        // Where the slice was not known before, nothing has compared it with the updates.
+        // If the slice was not known before, its shape has not been compared with the updates yet.
         self.check(&PartialShape::fixed(cx.sizes(1)), &PartialShape::fixed(&slice))?;
         let plan = CopyPlan::scatter(&slice, &strides, to);
         kernel_for!(cx, 0, size T => SliceScatterKernel::<T> { plan, of: PhantomData })

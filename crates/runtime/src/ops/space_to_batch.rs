@@ -1,4 +1,4 @@
-//! SpaceToBatch-2 and BatchToSpace-2: one strided copy for each position in a block.
+//! SpaceToBatch-2 and BatchToSpace-2: one strided copy per position in a block.
 
 use crate::kernel::movement::{Copy, movement, over_zeros};
 use crate::prelude::*;
@@ -15,7 +15,7 @@ impl Lower for SpaceToBatch {
             return over_zeros(cx.element_type(0), Vec::new());
         }
         let axes = blocked.iter().zip(flat).zip(block.iter().zip(&begin)).skip(1);
-        // An element of a block is a tap of a window that moves by whole blocks.
+        // A position in a block is a tap of a window whose stride is the block.
         let windows = axes.map(|((blocks, size), (block, begin))| Window {
             input: *size,
             output: *blocks,
@@ -40,7 +40,7 @@ impl Lower for SpaceToBatch {
     }
 }
 
-/// What lies at position `index` of each block, from the flat side to the blocked one.
+/// The copy of position `index` of each block, from the flat side to the blocked side.
 fn part(windows: &[Window], index: usize, blocked: &[usize], flat: &[usize]) -> Option<CopyPlan> {
     let (from_strides, to_strides) = (dense_strides(flat), dense_strides(blocked));
     let mut rest = index;

@@ -1,4 +1,4 @@
-//! SpaceToDepth-1 and DepthToSpace-1: a transposition.
+//! SpaceToDepth-1 and DepthToSpace-1: a transpose.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;

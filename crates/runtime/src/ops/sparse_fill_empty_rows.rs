@@ -1,4 +1,4 @@
-//! SparseFillEmptyRows: elements and empty rows are sorted together.
+//! SparseFillEmptyRows: elements and fill values are sorted together.
 
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
@@ -44,14 +44,14 @@ impl<T: Pod, I: Stored> Kernel for FillKernel<T, I> {
     }
 }
 
-/// An element of the result; `value` is its position in the input, unless it fills a row.
+/// An element of the result; `value` is its index in the input, `None` for a fill value.
 struct Entry {
     row: i64,
     column: i64,
     value: Option<usize>,
 }
 
-/// The elements of the result in row-major order; `empty` tells of each row whether it was.
+/// The elements of the result in row-major order; `empty` receives whether each row was empty.
 fn entries(dense: &[i64], indices: &[i64], empty: &mut [u8]) -> Result<Vec<Entry>, KernelError> {
     let inside = |axis: usize, i: i64| dense.get(axis).is_some_and(|size| (0..*size).contains(&i));
     empty.fill(1);

@@ -1,4 +1,4 @@
-//! Split-1, VariadicSplit-1: views along the outermost axis, copies along the others.
+//! Split-1, VariadicSplit-1: views along the outermost axis, else copies.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! Squeeze and Unsqueeze move no byte.
+//! Squeeze and Unsqueeze: views.
 
 use super::SameBytes;
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! StaticReshape-1 of oneDNN Graph moves no byte.
+//! StaticReshape-1 of oneDNN Graph: a view.
 
 use super::SameBytes;
 use crate::prelude::*;

@@ -48,7 +48,7 @@ impl Lower for Stft {
 struct StftKernel<T> {
     frames: Frames,
     kind: Kind,
-    /// Where in its first frame a signal begins, and what it is multiplied by.
+    /// The offset of a signal in its first frame, and the factor of the result.
     place: (usize, f64),
     of: PhantomData<T>,
 }

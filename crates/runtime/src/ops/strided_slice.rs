@@ -1,4 +1,4 @@
-//! StridedSlice-1: one strided copy, or none where the part is one run.
+//! StridedSlice-1: one strided copy, or a view if the slice is contiguous.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! StringTensorPack and StringTensorUnpack. Strings are UTF-8 here; what is not becomes U+FFFD.
+//! StringTensorPack and StringTensorUnpack. Strings are UTF-8; invalid bytes become U+FFFD.
 
 use crate::kernel::text::{TextCx, at, packed, text_kernel};
 use crate::prelude::*;
@@ -49,8 +49,8 @@ impl Lower for StringTensorUnpack {
     }
 }
 
-/// Strings in one tensor of bytes: their number, where the first begins and where each ends, as
-/// i32, and their bytes.
+/// Strings packed in one byte tensor: their number, the start of the first and the end of each, as
+/// i32, then the bytes.
 fn unpack_packed(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let bytes = cx.bytes(0);
     let word = |i: usize| bytes.get(4 * i..)?.first_chunk().map(|own| i32::from_le_bytes(*own));

@@ -1,4 +1,4 @@
-//! Bytes as characters that can be seen, and back.
+//! Bytes as printable characters, and back (byte-level BPE).
 
 use crate::kernel::text::{TextCx, packed, text_kernel};
 use crate::prelude::*;
@@ -35,7 +35,7 @@ fn to_chars(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(outputs)
 }
 
-/// Each row as one string.
+/// Concatenates the bytes of each row to one string.
 fn to_bytes(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let strings = cx.strings(2)?;
     let mut text = Packed::default();

@@ -1,4 +1,4 @@
-//! Operations that change each string by itself.
+//! Text operations that change each string by itself.
 
 use crate::kernel::text::{TextCx, changed, packed, text_kernel};
 use crate::prelude::*;
@@ -40,7 +40,7 @@ fn run(cx: &TextCx<'_, '_>, change: Change, has_skips: bool) -> Result<Vec<Tenso
 
 type Rule = Box<dyn Fn(&[u8], &mut Vec<u8>) + Sync>;
 
-/// What is done to each string; `parameters` is where patterns and maps are.
+/// The change of each string; patterns and maps begin at input `parameters`.
 fn rule(cx: &TextCx<'_, '_>, change: Change, parameters: usize) -> Result<Rule, KernelError> {
     Ok(match change {
         Change::Replace { everywhere } => {

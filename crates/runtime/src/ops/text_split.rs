@@ -1,4 +1,4 @@
-//! RegexSplit and SpecialTokensSplit: only positions are made; the bytes stay where they are.
+//! RegexSplit and SpecialTokensSplit: they only make positions; the bytes are not copied.
 
 use crate::kernel::text::{TextCx, in_pieces, rows_of, tensor, tensor_as, text_kernel};
 use crate::prelude::*;
@@ -44,7 +44,7 @@ impl Lower for TextSplit {
     }
 }
 
-/// Strings that stay whole, of files of 2024.
+/// Strings that are not split, in files of 2024.
 fn kept(cx: &TextCx<'_, '_>) -> Result<HashSet<Box<[u8]>>, KernelError> {
     if cx.input_count() != 9 {
         return Ok(HashSet::new());
@@ -52,15 +52,15 @@ fn kept(cx: &TextCx<'_, '_>) -> Result<HashSet<Box<[u8]>>, KernelError> {
     Ok(cx.strings(6)?.iter().map(Box::from).collect())
 }
 
-/// Pieces of some strings.
+/// The pieces of some strings.
 #[derive(Default)]
 struct Cuts {
-    /// Where the string that is cut begins.
+    /// The start of the current string.
     offset: i32,
     begins: Vec<i32>,
     ends: Vec<i32>,
     skips: Vec<u8>,
-    /// Pieces up to the end of each string.
+    /// The number of pieces up to the end of each string.
     counts: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Strings compared, hashed, written, joined and split.
+//! Strings compared, hashed, printed, joined and split.
 
 use crate::kernel::text::{TextCx, converted, packed, tensor, text_kernel};
 use crate::prelude::*;
@@ -22,7 +22,7 @@ impl Lower for TextValues {
     }
 }
 
-/// One string is compared with all others; of more, each with its own, or with the first.
+/// A single string is compared with all others; several are compared pairwise, or with the first.
 fn equal(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let (a, b) = (cx.strings(0)?, cx.strings(3)?);
     let count = if a.is_empty() || b.is_empty() { 0 } else { a.len().max(b.len()) };
@@ -53,7 +53,7 @@ fn of_numbers(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![strings.map_err(|e| KernelError::new(e.to_string()))?])
 }
 
-/// The strings along an axis behind one another.
+/// Joins the strings along an axis.
 fn join(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let (strings, separator, sizes) = (cx.strings(0)?, cx.bytes(3), cx.sizes(0));
     let mut text = Packed::default();
@@ -81,7 +81,7 @@ fn join(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     packed(&[outer, inner].concat(), text)
 }
 
-/// Strings cut at a delimiter, or into bytes if it is empty: positions, parts and sizes.
+/// Strings split at a delimiter, or into bytes if it is empty: indices, parts and dense shape.
 fn split(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let (delimiter, skip_empty, sizes) = (cx.bytes(3), cx.int(4)? != 0, cx.sizes(0));
     let (mut indices, mut parts, mut most) = (Vec::new(), Packed::default(), 0);

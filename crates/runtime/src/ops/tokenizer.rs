@@ -1,4 +1,4 @@
-//! Words to tokens.
+//! Tokenizers of words.
 
 use crate::kernel::text::{TextCx, at, in_pieces, rows_of, tensor, text_kernel};
 use crate::prelude::*;
@@ -46,7 +46,7 @@ impl Lower for Tokenizer {
     }
 }
 
-/// The longest tokens of a word. What begins none ends it: the extension never comes back.
+/// Greedy longest matches. The first position without a match ends the word, as in the extension.
 fn longest(tokens: &Trie, word: &[u8], out: &mut Vec<i32>) {
     let mut rest = word;
     while let Some((len, token)) = tokens.longest(rest) {
@@ -80,7 +80,7 @@ struct Words<'w> {
     order: &'w [usize],
 }
 
-/// Tokens, and how many there are up to the end of each word.
+/// Tokens, and their number up to the end of each word.
 #[derive(Default)]
 struct Tokens {
     ids: Vec<i32>,

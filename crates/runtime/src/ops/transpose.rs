@@ -1,4 +1,4 @@
-//! Transpose-1: one strided copy, or none where only axes of size 1 move.
+//! Transpose-1: one strided copy, or a view if only axes of size 1 move.
 
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;

@@ -1,5 +1,5 @@
-//! Functions of one element: f32 and f64 as they are, f16 and bf16 in f32, integers in their own
-//! width where that is exact and rounded from f64 where it is not.
+//! Element-wise functions: f32 and f64 natively, f16 and bf16 in f32. Integers in their own width
+//! if that is exact, else rounded from f64.
 
 use super::SameBytes;
 use crate::prelude::*;
@@ -50,7 +50,7 @@ impl Lower for Unary {
     }
 }
 
-/// The function that an operation means, with its parameters.
+/// The function of an operation, with its parameters.
 pub(crate) fn function(op: &Unary, cx: &LowerCx<'_>) -> Result<k::Unary, LowerError> {
     let parameter = |input: usize| -> Result<f64, LowerError> {
         let values = cx.floats(input)?;
@@ -115,7 +115,7 @@ fn test(kind: Kind, form: Form) -> fn(f64) -> bool {
     }
 }
 
-/// A function of integers in their own width.
+/// An integer function in the width of its type.
 fn integer(element_type: ElementType, function: k::IntUnary) -> Option<Box<dyn Kernel>> {
     use ElementType::*;
     Some(match element_type {
@@ -123,8 +123,8 @@ fn integer(element_type: ElementType, function: k::IntUnary) -> Option<Box<dyn K
         I16 => Box::new(Integer::<i16>::new(function)),
         I32 => Box::new(Integer::<i32>::new(function)),
         I64 => Box::new(Integer::<i64>::new(function)),
-        // Unsigned types share the kernels of signed ones: two's complement has the same bits, and
-        // functions of the sign do nothing.
+        // Unsigned types share the kernels of signed ones: the bits are the same in two's
+        // complement, and functions of the sign do nothing.
         U8 | U16 | U32 | U64 if matches!(function, k::IntUnary::Abs | k::IntUnary::Relu) => {
             Box::new(SameBytes)
         }
@@ -140,7 +140,7 @@ fn integer(element_type: ElementType, function: k::IntUnary) -> Option<Box<dyn K
     })
 }
 
-/// A function of real numbers applied to integers.
+/// A function of real numbers, applied to integers.
 fn integer_function(element_type: ElementType, function: k::Unary) -> Option<Box<dyn Kernel>> {
     use k::Unary as U;
     let exact = match function {
@@ -156,7 +156,7 @@ fn integer_function(element_type: ElementType, function: k::Unary) -> Option<Box
             element_type.is_integral().then(|| Box::new(SameBytes) as Box<dyn Kernel>)
         }
         (None, U::Clamp { low, high }) => with_type!(element_type, integer T => {
-            // Saturating casts keep bounds beyond the type's own range.
+            // Casts saturate: a bound beyond the range of the type becomes the end of the range.
             let bounds = (low.ceil() as T, high.floor() as T);
             Box::new(ClampInt::<T> { bounds }) as Box<dyn Kernel>
         }),

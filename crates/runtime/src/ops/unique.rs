@@ -32,12 +32,12 @@ impl Lower for Unique {
 }
 
 struct Found {
-    /// Sizes before, along and behind the axis.
+    /// Elements before, along and behind the axis.
     lens: [usize; 3],
-    /// The axis, unless single elements are compared.
+    /// The axis; `None` if single elements are compared.
     axis: Option<usize>,
     sorted: bool,
-    /// Element types of the outputs behind the first.
+    /// Element types of the outputs after the first.
     outputs: Vec<ElementType>,
 }
 

@@ -9,7 +9,8 @@ impl Lower for Variable {
         if !self.reads() {
             return Ok(Box::new(Assign { id }));
         }
-        // Not what the variable holds now: the kernel may serve when it holds nothing.
+        // From the declaration, not from the current value: the kernel may also run when there is
+        // none.
         let dims = self.shape().and_then(|shape| shape.dims()).unwrap_or_default();
         let empty = || dims.iter().map(|dim| dim.size().unwrap_or(0)).collect();
         let initial = (cx.input_count() == 0).then(empty);
@@ -20,7 +21,7 @@ impl Lower for Variable {
 struct Read {
     id: String,
     element_type: ElementType,
-    /// The sizes to begin with, when there is no initial value.
+    /// The initial sizes, if there is no initial value.
     initial: Option<Sizes>,
 }
 

@@ -1,4 +1,4 @@
-//! Whole strings to numbers, and numbers to strings.
+//! Vocabularies: strings to ids, and ids to strings.
 
 use crate::kernel::text::{TextCx, converted, packed, tensor, text_kernel};
 use crate::prelude::*;

@@ -1,11 +1,11 @@
-//! What passes see.
+//! What passes see besides the net.
 
 use crate::memory::resources::Resources;
 use infer::Fact;
 use ir::Graph;
 use std::collections::HashMap;
 
-/// What passes see besides the net.
+/// The graph, the options and the variables of the model.
 pub(crate) struct PassCx<'a> {
     pub(crate) graph: &'a Graph,
     /// The variables that have a value in every run, if that is known.

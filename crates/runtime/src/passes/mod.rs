@@ -1,8 +1,9 @@
-//! What is done to a net before it becomes a plan, in this order. None changes what a model
-//! computes but for the rounding that `docs/numerics.md` allows, and that is said here.
+//! The passes, in the order in which they run. A pass rewrites the net before it becomes a plan.
+//! None changes what a model computes, except for the rounding that `docs/numerics.md` allows; each
+//! such pass says so below.
 //!
-//! A pass sees operations as values (`node.is::<MatMul>()`), never as strings, and puts nodes of
-//! `crate::fused` in their place.
+//! A pass matches operations by type (`node.is::<MatMul>()`), never by name, and replaces them with
+//! nodes of `crate::fused`.
 
 mod cleanup;
 mod context;
@@ -19,59 +20,60 @@ use ir::Graph;
 use kernels::par::Threads;
 use std::sync::Arc;
 
-/// A pass: it returns how many nodes it has taken out or rewritten.
+/// A pass. Returns how many nodes it removed or rewrote.
 type Pass = fn(&mut Net, &PassCx<'_>) -> usize;
 
-/// What every plan needs, optimised or not: where OpenVINO computes something else than the words
-/// of the specification, and models depend on it.
+/// Run for every plan, optimised or not. OpenVINO deviates from the specification here, and models
+/// depend on it.
 const MEANING: &[(&str, Pass)] = &[
-    // Weights that are scaled in f16 and then converted to f32 are scaled in f32.
-    // f16 beside f32, where an operation takes that, is f32.
+    // Weights that are scaled in f16 and then converted to f32 are scaled in f32. An operation with
+    // both f16 and f32 inputs is computed in f32.
     ("mixed types", quantization::f16::mixed),
     ("f32 decompression", quantization::decompress::widen),
-    // Rows that a boolean mask hides as a whole are the mean of what a cache holds.
+    // In attention over a KV cache, rows that a boolean mask hides completely are the mean of the
+    // values.
     ("masked rows of stateful attention", fusion::attention::cached),
     ("dead code elimination", cleanup::dce::dead_code),
 ];
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
-    // Graphs of f16 are computed in f32; inputs, outputs and variables stay f16. One rounding in
-    // place of one for each operation.
+    // f16 graphs are computed in f32; inputs, outputs and variables stay f16. Results are rounded
+    // once, not after each operation.
     ("f16 promotion", quantization::f16::widen),
-    // An Einsum of two operands becomes movements and one MatMul, unless an operand is a diagonal,
-    // or is summed or repeated by itself.
+    // An Einsum of two operands becomes movements and one MatMul, unless an operand has a repeated
+    // label (a diagonal), or is summed or broadcast by itself.
     ("einsum to matmul", fusion::einsum::to_matmul),
-    // Which values have the quantization of a FakeQuantize, and which are integers times scales.
+    // Finds values quantized by a FakeQuantize, and weights that are integers times scales.
     ("quantization analysis", quantization::lowering::notice),
-    // What depends on no input, within a budget of bytes; weights stay compressed.
+    // What depends on no input is computed, within a budget of bytes; weights stay compressed.
     ("constant folding", cleanup::fold::fold),
-    // Of a table of f16 or int8, only the rows that a Gather takes are decompressed.
+    // Of an f16 or int8 table, only the rows that a Gather takes are decompressed.
     ("compressed gather", quantization::compressed_gather::rows),
-    // Multiplication by 1, Convert and movements to the same type and shape.
+    // Multiplication by 1; Convert and movements that keep type and shape.
     ("no-op elimination", cleanup::nop::nop_elimination),
     // Equal operations on equal inputs.
     ("common subexpression elimination", cleanup::cse::common_subexpressions),
     // 0.5 · x · (1 + erf(x / √2)), five nodes in any order. The rounding differs.
     ("Gelu fusion", fusion::gelu::gelu),
     ("dead code elimination", cleanup::dce::dead_code),
-    // Pooling is several times as fast without the output of indices.
+    // Max pooling is several times faster without its output of indices.
     ("unread indices", cleanup::dce::unread_indices),
-    // ReadValue, Gather of the beams, Concat, Assign, the repetition of heads and attention become
-    // one step, which appends the new rows to the variable in place.
+    // ReadValue, Gather of the beams, Concat, Assign, repetition of heads, and attention become one
+    // step that appends the new rows to the variable in place.
     ("stateful attention (KV cache) fusion", fusion::kv_cache::caches),
     ("dead code elimination", cleanup::dce::dead_code),
-    // Regions around convolutions keep channels as the last axis. Transposes only at region
-    // boundaries. The first layer reads NCHW; a final upsample runs after the transpose back. The
-    // rounding of reductions over channels differs.
+    // Regions around convolutions compute in NHWC. Transposes only at region boundaries. The first
+    // layer reads NCHW; a final upsample runs after the transpose back. The rounding of reductions
+    // over channels differs.
     ("channels last", layout::channels_last::layout),
-    // Convolutions and MatMuls of quantized operands are computed in integers.
+    // Convolutions and MatMuls of quantized operands run in integers.
     ("quantized lowering", quantization::lowering::multiply),
-    // MatMul, scale, masks, Softmax, MatMul: the scores are never held at once. The rounding
-    // differs where the query was scaled.
+    // MatMul, scale, masks, Softmax, MatMul. The score matrix is never stored as a whole. The
+    // rounding differs if the query is scaled.
     ("attention fusion", fusion::attention::attention),
-    // x · 1 / sqrt(mean(x²) + ε) over the last axis, up to seven nodes. The rounding differs where
-    // the root is a power.
+    // x · 1 / sqrt(mean(x²) + ε) over the last axis, up to seven nodes. The rounding differs if the
+    // root is written as Power.
     ("RMSNorm fusion", fusion::rms_norm::rms),
     // x · s + (β - mean · s), s = γ / sqrt(variance + ε), as TensorFlow and Keras write it. The
     // rounding differs.
@@ -79,7 +81,7 @@ const PASSES: &[(&str, Pass)] = &[
     // x · cos + concat(-upper half, lower half) · sin, up to seven nodes.
     ("RoPE fusion", fusion::rope::rotary),
     ("dead code elimination", cleanup::dce::dead_code),
-    // A 1×1 convolution reads the operands of a Concat of as many channels each where they are.
+    // A 1×1 convolution reads the inputs of a Concat directly, if they have equally many channels.
     ("concat elimination", layout::concat::eliminate),
     // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention
     // read and write through; what is left is one copy.
@@ -87,37 +89,37 @@ const PASSES: &[(&str, Pass)] = &[
     // Bias, activation, scale and residual are applied to blocks of MatMuls and convolutions while
     // they are in L1.
     ("post-op fusion", fusion::post_ops::epilogue),
-    // A FakeQuantize in front of one quantized convolution runs while that reads.
+    // A FakeQuantize whose only reader is a quantized convolution runs while that reads.
     ("quantize on read", quantization::propagation::round),
     ("dead code elimination", cleanup::dce::dead_code),
-    // Quantized values stay bytes between operations that take quantized values.
+    // Values stay u8 between operations that take quantized values.
     ("quantized propagation", quantization::propagation::keep),
     // The next convolution multiplies channels by their gates while it reads them.
     ("squeeze-excitation gate fusion", fusion::se_gate::gate),
-    // A depthwise convolution gives the means of its channels. The rounding differs.
+    // A depthwise convolution also gives the mean of each channel. The rounding differs.
     ("global pooling fusion", fusion::global_pool::means),
-    // With `--precision bf16`, what convolutions alone read, also through MaxPool, is stored as
-    // bf16.
+    // With `--precision bf16`, a value that only convolutions read, also through MaxPool, is stored
+    // as bf16.
     ("bf16 propagation", quantization::bf16::round),
     // MatMul reads weights of f16, 8 or 4 bits with their scales and zero points, and dequantizes
-    // them while it multiplies.
+    // them on the fly.
     ("compressed weights", quantization::compressed_weights::weights),
-    // With `--activations int8`, MatMul quantizes rows of A by groups of 32 terms, and multiplies
-    // weights of 8 and 4 bits as integers.
+    // With `--activations int8`, MatMul quantizes rows of A in groups of 32 along k, and multiplies
+    // them with 8- and 4-bit weights in integers.
     ("dynamic quantization", quantization::compressed_weights::dynamic),
     ("dead code elimination", cleanup::dce::dead_code),
-    // What else is computed from compressed weights is kept in f32 from the first run that needs
-    // it; not in a plan for a single run.
+    // Other uses of compressed weights: the first run that needs them converts them to f32 and
+    // keeps the result. Not in a plan for a single run.
     ("decompression once", quantization::decompress::once),
     ("dead code elimination", cleanup::dce::dead_code),
-    // MatMuls of up to three rows by several matrices, as queries, keys and values of a token.
+    // MatMuls of the same few rows with several matrices, such as query, key and value of a token.
     ("horizontal GEMM fusion", fusion::horizontal_gemm::fuse_gemms),
-    // A Gather of the beams of a variable hands the tensor over where they are in order.
+    // A Gather of the beams of a variable hands the tensor over if the beams are in order.
     ("beam reordering elimination", layout::beams::beams),
 ];
 
-/// Runs the passes that every plan needs, and all others if they are wanted. Returns what each has
-/// done, for `--explain`.
+/// Runs the passes that every plan needs, and the others if `options.optimize`. Returns how many
+/// nodes each has changed, for `--explain`.
 pub(crate) fn rewrite(
     net: &mut Net,
     (graph, facts): (&Graph, &Facts),

@@ -1,5 +1,5 @@
-//! A plan as people and tools look at it: its steps, the layers that each stands for, and what
-//! flows between them.
+//! A plan for people and tools: its steps, the layers that each replaces, and the values between
+//! them.
 
 use super::{Plan, Step, Work};
 use crate::graph::net::ValueId;
@@ -9,62 +9,62 @@ use infer::Fact;
 use ir::Graph;
 use std::collections::{BTreeSet, HashMap};
 
-/// A step of a plan: a kernel that runs in place of some layers.
+/// A step of a plan: a kernel that runs in place of one or more layers.
 #[derive(Clone, Debug)]
 pub struct PlanStep {
-    /// The layer whose outputs it gives, by position in the graph.
+    /// The layer whose outputs it gives, as index in the graph.
     pub layer: usize,
-    /// The layers that it stands for, by position in the graph, producers before consumers.
+    /// The layers that it replaces, as indices in the graph, producers before consumers.
     pub layers: Vec<usize>,
-    /// The types of those that compute something: `MatMul+Add`; `Reorder` of a step that only
-    /// brings a value into the layout that others read.
+    /// The types of those that compute something, such as `MatMul+Add`. `Reorder` for a step that
+    /// only copies a value into another layout.
     pub op_types: String,
     /// The kernel.
     pub kernel: &'static str,
-    /// Whether an output lies where an input did.
+    /// Whether an output overwrites an input.
     pub in_place: bool,
-    /// What it reads.
+    /// The values that it reads.
     pub inputs: Vec<PlanValue>,
-    /// What it makes, and where that lives.
+    /// Type and shape of its outputs, and where they are stored.
     pub outputs: Vec<(Fact, String)>,
 }
 
-/// A value that a step reads or that leaves the plan.
+/// A value that a step reads, or an output of the plan.
 #[derive(Clone, Debug)]
 pub struct PlanValue {
-    /// Where it is made.
+    /// What makes it.
     pub from: PlanSource,
     /// Its type and shape.
     pub fact: Fact,
 }
 
-/// Where a value is made.
+/// What makes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanSource {
-    /// An input of the model, by position.
+    /// An input of the model, by index.
     Input(usize),
-    /// An output of a step, both by position.
+    /// An output of a step: the index of the step, and that of the output.
     Step(usize, usize),
-    /// It is known before the plan runs.
+    /// A constant of the plan.
     Constant,
 }
 
-/// The memory that a first run of a plan takes, weights aside.
+/// The memory of a first run of a plan, without weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanMemory {
-    /// Bytes of the arena, in which values follow one another.
+    /// Bytes of the arena, which values between steps share.
     pub arena: u64,
-    /// Bytes of the outputs that are handed to the caller.
+    /// Bytes of the outputs, which the caller receives.
     pub outputs: u64,
-    /// Bytes of the constants that do not lie in the file of the weights.
+    /// Bytes of the constants that are not in the weights file.
     pub constants: u64,
-    /// Bytes of what kernels pack in the first run, and of their scratchpads.
+    /// Bytes that kernels pack in the first run, and of their scratch.
     pub kernels: u64,
-    /// Whether there are values besides whose size is known only while running.
+    /// Whether there are further values whose size is known only at run time.
     pub is_open: bool,
 }
 
-/// Layers that mostly move no byte where they are fused: they are not named where others are.
+/// Layers that usually become views when fused. They are named only if a step has no others.
 const MOVEMENT: [&str; 11] = [
     "Reshape",
     "Squeeze",
@@ -79,7 +79,7 @@ const MOVEMENT: [&str; 11] = [
     "VariadicSplit",
 ];
 
-/// Types that are named of a step before some are left out.
+/// The most types in the label of a step.
 const MOST_TYPES: usize = 8;
 
 impl Plan {
@@ -106,8 +106,8 @@ impl Plan {
         self.steps.iter().zip(layers).map(describe).collect()
     }
 
-    /// One line for each pass, with what it has done; one for each step: the layer, the kernel,
-    /// and where its outputs live.
+    /// One line per pass, with the number of its changes, and one per step: the layer, the kernel,
+    /// and where its outputs are stored.
     pub fn explain(&self) -> Vec<String> {
         let line = |step: PlanStep| {
             let title = self.graph.layers().get(step.layer).map(|l| l.title_as(&step.op_types));
@@ -121,7 +121,7 @@ impl Plan {
         passes.chain(self.steps().into_iter().map(line)).collect()
     }
 
-    /// What a first run takes on so many threads.
+    /// The memory of a first run on this many threads.
     pub fn memory(&self, threads: usize) -> PlanMemory {
         let values = || self.facts.iter().zip(&self.storage);
         let bytes = |fact: &Fact| {
@@ -141,7 +141,7 @@ impl Plan {
         }
     }
 
-    /// What all kernels keep, and the most that one of them takes beside it.
+    /// What all kernels keep, plus the largest temporary memory of one kernel.
     fn memory_of_kernels(&self, threads: usize) -> u64 {
         let memory = self.steps.iter().map(|step| match &step.work {
             Work::Kernel(kernel) => kernel.memory(threads),
@@ -153,13 +153,13 @@ impl Plan {
         kept + passing
     }
 
-    /// Where each output of the model is made.
+    /// What makes each output of the model.
     pub fn output_sources(&self) -> Vec<PlanValue> {
         let made = self.makers();
         self.outputs.iter().map(|&value| self.value(value, &made)).collect()
     }
 
-    /// For each step the types of the layers that it stands for, as [`PlanStep::op_types`].
+    /// For each step the types of the layers that it replaces, as in [`PlanStep::op_types`].
     pub(crate) fn labels(&self) -> &[String] {
         self.labels.get_or_init(|| {
             let layers = self.layers_of_steps();
@@ -178,7 +178,7 @@ impl Plan {
 
     fn value(&self, value: ValueId, made: &HashMap<ValueId, PlanSource>) -> PlanValue {
         let mut base = value;
-        // What has no step of its own is seen where it lies.
+        // A view without a step of its own is shown as its base.
         while let (false, Storage::View { of, .. }) =
             (made.contains_key(&base), &self.storage[base])
         {
@@ -188,7 +188,7 @@ impl Plan {
         PlanValue { from, fact: self.facts[value].clone() }
     }
 
-    /// For each step the layers between what it reads and what it makes.
+    /// For each step the layers between its inputs and its outputs.
     fn layers_of_steps(&self) -> Vec<Vec<usize>> {
         let graph = &self.graph;
         let fixed = fixed_layers(graph);
@@ -230,8 +230,8 @@ fn storage_text(place: &Storage) -> String {
     }
 }
 
-/// The layers that no step stands for: inputs, constants, and what follows from constants and
-/// shapes alone.
+/// The layers that no step replaces: inputs, constants, and what depends on constants and shapes
+/// only.
 fn fixed_layers(graph: &Graph) -> Vec<bool> {
     let mut fixed = vec![false; graph.layers().len()];
     let mut known = fixed.clone();
@@ -245,7 +245,7 @@ fn fixed_layers(graph: &Graph) -> Vec<bool> {
     fixed
 }
 
-/// The types of the layers of a step, without those that only move data if there are others.
+/// The types of the layers of a step, without movements if there are others.
 fn op_types(graph: &Graph, step: &Step, layers: &[usize]) -> String {
     if step.reorders {
         return "Reorder".to_owned();

@@ -1,4 +1,4 @@
-//! Where every value lives: decided once, before anything runs.
+//! The memory planner: decides before the first run where every value is stored.
 
 use crate::graph::net::{Net, ValueId};
 use crate::kernel::Reuse;
@@ -8,52 +8,52 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
-/// From one step to another, both included.
+/// A range of steps, both ends included.
 type Steps = RangeInclusive<usize>;
 
-/// Arena blocks begin at a cache line.
+/// Alignment of blocks in the arena: a cache line.
 const ALIGN: usize = 64;
 
-/// Where a value lives.
+/// Where a value is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Storage {
     /// The caller's tensor for this input.
     Input(usize),
     /// A constant of the plan.
     Constant,
-    /// Inside another value, `offset` bytes from its start.
+    /// Inside another value, at this byte offset.
     View { of: ValueId, offset: usize },
     /// In the arena of the session.
     Arena { offset: usize, len: usize },
-    /// In memory of its own that is handed to the caller.
+    /// In memory of its own, which the caller receives.
     External,
-    /// In memory that is taken while running: its shape is not known before, or it may outlive
-    /// the step that consumes it.
+    /// In memory allocated at run time: the shape is unknown before, or the value may outlive its
+    /// last reader.
     Pool,
 }
 
-/// How a step uses memory, as far as placing needs to know.
+/// How a step uses memory.
 pub(crate) struct Use {
     pub(crate) inputs: SmallVec<[ValueId; 4]>,
     pub(crate) outputs: SmallVec<[ValueId; 2]>,
-    /// `None` for a step whose kernel is chosen while running.
+    /// `None` for a deferred kernel.
     pub(crate) reuse: Option<Reuse>,
 }
 
 /// The storage of all values, and the steps that run in place.
 pub(crate) struct Placement {
     pub(crate) storage: Vec<Storage>,
-    /// For each value those that lie inside it.
+    /// For each root the values that share its memory.
     pub(crate) inside: Vec<SmallVec<[ValueId; 2]>>,
     /// For each step the (input, output) that share memory.
     pub(crate) in_place: Vec<Option<(usize, usize)>>,
     /// Bytes of the arena.
     pub(crate) arena: usize,
-    /// For each step the pool values that nothing needs after it.
+    /// For each step the pool values whose last use it is.
     pub(crate) last_use: Vec<SmallVec<[ValueId; 2]>>,
 }
 
-/// A class of values that share memory, known by its root.
+/// Values that share memory. A class is named by its root value.
 #[derive(Clone, Copy)]
 struct Class {
     first: usize,
@@ -70,9 +70,9 @@ enum Kind {
     Pool,
 }
 
-/// Places every value of `net`, whose steps use memory as `uses` says: in little memory for a plan
-/// that runs once, which must touch all of it for the first time, else in memory that threads
-/// keep in their caches.
+/// Places every value of `net`, whose steps use memory as `uses` says. A plan for a single run gets
+/// a small arena, since every page of it is touched for the first time. Other plans get one that
+/// keeps values in the caches of the threads that write them.
 pub(crate) fn place(net: &Net, uses: &[Use], runs_once: bool) -> Placement {
     let mut placer = Placer::new(net);
     placer.define(net, uses);
@@ -85,7 +85,7 @@ pub(crate) fn place(net: &Net, uses: &[Use], runs_once: bool) -> Placement {
 struct Placer {
     /// For each value its root and its offset there.
     roots: Vec<(ValueId, usize)>,
-    /// For each root the values that lie inside it.
+    /// For each root the values that share its memory.
     inside: Vec<SmallVec<[ValueId; 2]>>,
     lens: Vec<usize>,
     classes: Vec<Class>,
@@ -113,7 +113,7 @@ impl Placer {
         &mut self.classes[root]
     }
 
-    /// Who makes each value, and which values lie inside others.
+    /// Notes the step that makes each value, and which values are views.
     fn define(&mut self, net: &Net, uses: &[Use]) {
         for (step, used) in uses.iter().enumerate() {
             if let Some(Reuse::Views(views)) = &used.reuse {
@@ -136,7 +136,7 @@ impl Placer {
         }
     }
 
-    /// Until when each class is needed, and which must have memory of their own.
+    /// Notes the last use of each class, and which classes need memory of their own.
     fn lifetimes(&mut self, net: &Net, uses: &[Use]) {
         for (step, used) in uses.iter().enumerate() {
             let keeps = matches!(used.reuse, None | Some(Reuse::Provides));
@@ -157,7 +157,7 @@ impl Placer {
         }
     }
 
-    /// Lets outputs overwrite inputs that nothing needs any more.
+    /// Lets outputs overwrite inputs after their last use.
     fn in_place(&mut self, uses: &[Use]) -> Vec<Option<(usize, usize)>> {
         uses.iter()
             .enumerate()
@@ -190,7 +190,7 @@ impl Placer {
             && self.lens[output] == class.len
     }
 
-    /// Makes `output`, and what lies inside it, part of the class of `root`.
+    /// Moves the class of `output` into the class of `root`.
     fn merge(&mut self, root: ValueId, output: ValueId) {
         let old = self.root(output);
         let merged = self.classes[old];
@@ -207,7 +207,7 @@ impl Placer {
         }
     }
 
-    /// Offsets for the classes of the arena, the largest first.
+    /// Offsets for the classes in the arena, largest first.
     fn arena(&self, runs_once: bool) -> (Vec<usize>, usize) {
         let is_owned = |&v: &ValueId| self.root(v) == v && self.classes[v].kind == Kind::Owned;
         let mut order: Vec<ValueId> = (0..self.roots.len()).filter(is_owned).collect();
@@ -255,16 +255,16 @@ impl Placer {
     }
 }
 
-/// Blocks of the arena that have their place.
+/// The blocks placed in the arena so far.
 #[derive(Default)]
 struct Arena {
-    /// Bytes from which on blocks lie around a middle.
+    /// Blocks of at least this many bytes are centred at a middle.
     divided: usize,
-    /// By how long they are alive, as a power of two, and by their first step: blocks that live
-    /// together with another are found without a look at all of them.
+    /// The blocks by the logarithm of their lifetime, then by their first step. So blocks with
+    /// overlapping lifetimes are found without visiting all.
     blocks: Vec<BTreeMap<usize, Vec<ArenaBlock>>>,
-    /// Middles of divided blocks, and when each has one, the last step for the first. All lie
-    /// within the first of their middle, which is the largest.
+    /// The middles, each with the lifetimes of its blocks (first step to last step). All blocks of
+    /// a middle lie within its first, which is the largest.
     middles: Vec<(usize, BTreeMap<usize, usize>)>,
     len: usize,
 }
@@ -275,10 +275,10 @@ struct ArenaBlock {
 }
 
 impl Arena {
-    /// Bytes from which on threads divide a block; smaller ones fill gaps.
+    /// Threads divide blocks of at least this many bytes. Smaller blocks fill gaps.
     const DIVIDED: usize = 16 << 10;
 
-    /// Finds a place for a class that is no larger than those before it.
+    /// The offset of a class that is no larger than those added before.
     fn add(&mut self, class: Class) -> usize {
         let len = class.len.next_multiple_of(ALIGN);
         let steps = class.first..=class.last;
@@ -287,7 +287,7 @@ impl Arena {
         } else {
             self.lowest(len, &steps)
         };
-        // What would not fit any memory is refused when the arena is allocated.
+        // Too large an arena is an error when it is allocated.
         let bytes = offset..offset.saturating_add(len);
         self.len = self.len.max(bytes.end);
         let age = (class.last - class.first + 1).ilog2() as usize;
@@ -298,9 +298,9 @@ impl Arena {
         offset
     }
 
-    /// Where the middle is that of other blocks, or else above all of them. Two threads have a
-    /// half of each block: so they write again over what they have written themselves, which is
-    /// in their cache and not in that of the other.
+    /// Centres the block at the middle of earlier blocks, or else places it above all of them. Two
+    /// threads each write one half of a block. With a common middle, each thread overwrites bytes
+    /// that are in its own L2.
     fn around_a_middle(&mut self, len: usize, steps: &Steps) -> usize {
         let half = (len / 2).next_multiple_of(ALIGN);
         let is_free = |taken: &BTreeMap<usize, usize>| {
@@ -315,7 +315,7 @@ impl Arena {
         self.len
     }
 
-    /// The first gap that is free all the time.
+    /// The lowest gap that is free during all these steps.
     fn lowest(&self, len: usize, steps: &Steps) -> usize {
         let mut taken: Vec<&Range<usize>> = self.overlapping(steps).map(|b| &b.bytes).collect();
         taken.sort_unstable_by_key(|bytes| bytes.start);
@@ -326,7 +326,7 @@ impl Arena {
         taken.into_iter().fold(0, above)
     }
 
-    /// The blocks that are alive at some of these steps.
+    /// The blocks with overlapping lifetimes.
     fn overlapping(&self, steps: &Steps) -> impl Iterator<Item = &ArenaBlock> {
         let all = self.blocks.iter().enumerate().flat_map(move |(age, blocks)| {
             let oldest =
@@ -337,7 +337,7 @@ impl Arena {
     }
 }
 
-/// Whether two are alive at some step.
+/// Whether two lifetimes overlap.
 fn overlaps(a: &Steps, b: &Steps) -> bool {
     a.start() <= b.end() && b.start() <= a.end()
 }
@@ -353,7 +353,7 @@ mod tests {
     use smallvec::smallvec;
     use std::collections::BTreeSet;
 
-    /// A net of f32 vectors: input 0, output the last value, steps as given.
+    /// A net of f32 vectors: value 0 is the input, the last value the output; steps as given.
     fn net(lens: &[usize]) -> Net {
         let fact = |len: &usize| Fact::new(F32, PartialShape::fixed(&[*len]));
         let value = |len| Value::of(fact(len));
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn memory_is_shared_when_lifetimes_allow() {
-        // 1 and 2 live at the same time, 3 may take the place of 1.
+        // Values 1 and 2 are alive at the same time; 3 may take the memory of 1.
         let net = net(&[16, 16, 16, 16, 16]);
         let uses = [
             step(&[0], 1, Reuse::None),
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn blocks_that_are_divided_have_their_middles_in_common() {
-        // A chain: each of 1 to 6 is alive with the one before it and the one after it.
+        // A chain: each of 1 to 6 is alive together with its neighbours.
         let sizes = [4 << 10, 64 << 10, 16 << 10, 32 << 10, 48 << 10, 64 << 10, 8 << 10, 4];
         let net = net(&sizes);
         let uses: Vec<Use> = (0..7).map(|i| step(&[i], i + 1, Reuse::None)).collect();
@@ -418,7 +418,7 @@ mod tests {
         ];
         let p = place(&net, &uses, false);
         assert_eq!(p.in_place, [None, None, Some((0, 0)), Some((0, 0))]);
-        // 2, 3 and 4 are one class, which the caller gets.
+        // Values 2, 3 and 4 are one class, which the caller receives.
         assert_eq!(p.storage[4], Storage::View { of: 2, offset: 0 });
         assert_eq!(p.storage[2], Storage::External);
     }

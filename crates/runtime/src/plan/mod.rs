@@ -1,4 +1,4 @@
-//! Compiles a graph whose facts are known to a plan: kernels chosen, memory placed.
+//! Compiles a graph with known facts to a plan: kernels chosen, memory placed.
 
 pub(crate) mod describe;
 pub(crate) mod memory_planner;
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a constant from which on giving its memory back is worth a call of the system.
+/// Constants of at least this many bytes are worth a system call that releases their memory.
 const WORTH: usize = 1 << 18;
 
 /// A compiled graph. It is immutable and can be shared; what changes lives in a
@@ -29,7 +29,7 @@ const WORTH: usize = 1 << 18;
 pub struct Plan {
     pub(crate) graph: Graph,
     pub(crate) options: Options,
-    /// What is prepared while it is made and while it runs.
+    /// What is packed or computed once, at compile time or while running.
     pub(crate) store: Arc<Store>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) constants: Vec<Option<Tensor>>,
@@ -38,19 +38,19 @@ pub struct Plan {
     pub(crate) steps: Vec<Step>,
     pub(crate) storage: Vec<Storage>,
     pub(crate) arena: usize,
-    /// Views into inputs and outputs, derived when a run begins.
+    /// Views into inputs and outputs, derived at the beginning of a run.
     pub(crate) views: Vec<ViewOf>,
-    /// For each value the output of a layer that it is in the file.
+    /// For each value the output of a layer in the file that it is.
     pub(crate) sources: Vec<Option<Source>>,
-    /// For each value the one that a step makes, or that is given, and that it is a part of.
+    /// For each value the input or step output that it is a view of; itself if it is no view.
     pub(crate) origins: Vec<ValueId>,
-    /// The variables that have a value when it runs; `None` if they are not known.
+    /// The variables that have a value in each run; `None` if unknown.
     pub(crate) variables: Option<HashMap<String, Fact>>,
-    /// The operations that the program has added.
+    /// The extensions of the program.
     pub(crate) extensions: Extensions,
-    /// What each pass has done.
+    /// The number of changes by each pass.
     passes: Vec<(&'static str, usize)>,
-    /// What each step is called, once somebody asks.
+    /// The label of each step, computed on first use.
     labels: OnceLock<Vec<String>>,
 }
 
@@ -62,25 +62,24 @@ pub(crate) struct Step {
     pub(crate) in_place: Option<(usize, usize)>,
     /// Views into outputs that exist only once the step has run.
     pub(crate) views: SmallVec<[ViewOf; 1]>,
-    /// Values that nothing needs any more.
+    /// Pool values whose last use it is.
     pub(crate) last_use: SmallVec<[ValueId; 2]>,
-    /// Constants that no later step of the only run reads.
+    /// In a plan for a single run: large constants that no later step reads.
     pub(crate) last_constant_use: SmallVec<[ValueId; 2]>,
     pub(crate) layer: usize,
-    /// Whether it only brings a value into the layout that others read.
+    /// Whether it only copies a value into another layout.
     pub(crate) reorders: bool,
 }
 
-/// What a step does.
+/// What a step runs.
 pub(crate) enum Work {
-    /// A kernel that was chosen when the plan was made.
+    /// A kernel chosen at compile time.
     Kernel(Box<dyn Kernel>),
-    /// An operation whose kernel is chosen when its inputs are there, and which of them are the
-    /// same in every run.
+    /// An operation whose kernel is chosen once its inputs are known.
     Deferred(Deferred),
 }
 
-/// A value inside another.
+/// A view of another value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewOf {
     pub(crate) value: ValueId,
@@ -88,10 +87,10 @@ pub(crate) struct ViewOf {
     pub(crate) offset: usize,
 }
 
-/// Compiles a graph for inputs as `facts` describes them.
+/// Compiles a graph for the inputs that `facts` describes.
 ///
 /// # Errors
-/// What cannot be executed, all of it.
+/// All layers that cannot be executed.
 pub fn compile(graph: &Graph, facts: &Facts) -> Result<Plan, Diagnostics> {
     compile_with(graph, facts, &Options::default())
 }
@@ -104,8 +103,8 @@ pub fn compile_with(graph: &Graph, facts: &Facts, options: &Options) -> Result<P
     compile_in(graph, facts, options, &Arc::default())
 }
 
-/// As [`compile_with`], for a session beside those of `other`, in another thread say. What either
-/// prepares of the same graph's weights is there once.
+/// As [`compile_with`], for a session that shares packed weights with those of `other`, for example
+/// on another thread. Weights of the same graph are packed once for both.
 ///
 /// # Errors
 /// As [`compile`].
@@ -118,7 +117,7 @@ pub fn compile_sharing(
     compile_in(graph, facts, options, &other.store)
 }
 
-/// As [`compile_with`], for a session that has prepared things already.
+/// As [`compile_with`], with the store of an existing session.
 pub(crate) fn compile_in(
     graph: &Graph,
     facts: &Facts,
@@ -210,27 +209,26 @@ impl Plan {
         })
     }
 
-    /// A value that a step makes or that is given, and those that are parts of it. Others that lie
-    /// in the same memory are made later, in place.
+    /// A value and its views. Values that overwrite it in place do not count: they are made later.
     pub(crate) fn with_views(&self, base: ValueId) -> impl Iterator<Item = ValueId> {
         let parts = self.origins.iter().enumerate();
         let parts = parts.filter(move |(value, origin)| **origin == base && *value != base);
         std::iter::once(base).chain(parts.map(|(value, _)| value))
     }
 
-    /// What is known of the inputs, in order.
+    /// The facts of the inputs, in order.
     pub fn inputs(&self) -> impl Iterator<Item = &Fact> {
         self.inputs.iter().map(|&v| &self.facts[v])
     }
 
-    /// What is known of the outputs, in order.
+    /// The facts of the outputs, in order.
     pub fn outputs(&self) -> impl Iterator<Item = &Fact> {
         self.outputs.iter().map(|&v| &self.facts[v])
     }
 }
 
-/// Copies constants that do not lie as the kernels which read them need it. Those that are chosen
-/// later get what they need then: a copy would be another matrix to pack.
+/// Copies unaligned constants for kernels that need them aligned. Deferred kernels align their
+/// inputs themselves, so that they share packed weights with other plans.
 fn aligned(mut net: Net, works: &[Work]) -> Result<Net, TensorError> {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
@@ -247,8 +245,8 @@ fn aligned(mut net: Net, works: &[Work]) -> Result<Net, TensorError> {
     Ok(net)
 }
 
-/// The constants that are still read, those that other plans of the session have made too in one
-/// place.
+/// The constants that are still read. A constant that another plan of the session also has is
+/// stored once.
 fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
     let mut read = vec![false; net.values.len()];
     let values = net.nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs);
@@ -260,7 +258,7 @@ fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
     net.values.iter_mut().zip(read).map(constant).collect()
 }
 
-/// Notes with each step the large constants that no later one reads.
+/// Notes with each step the large constants that no later step reads.
 fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<Tensor>]) {
     let is_large = |t: &Option<Tensor>| t.as_ref().is_some_and(|t| t.bytes().len() >= WORTH);
     let mut awaited: Vec<bool> = constants.iter().map(is_large).collect();
@@ -277,7 +275,7 @@ fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<
     }
 }
 
-/// For each value the one that it is a part of and that no kernel of views makes.
+/// For each value the value that it is a view of, directly or through other views.
 fn origins(net: &Net, uses: &[Use]) -> Vec<ValueId> {
     let mut origins: Vec<ValueId> = (0..net.values.len()).collect();
     for used in uses {
@@ -289,7 +287,7 @@ fn origins(net: &Net, uses: &[Use]) -> Vec<ValueId> {
     origins
 }
 
-/// Where in their base these values lie.
+/// The views among these values.
 fn views(storage: &[Storage], values: &[ValueId]) -> impl Iterator<Item = ViewOf> {
     values.iter().filter_map(|&value| match storage[value] {
         Storage::View { of, offset } => Some(ViewOf { value, of, offset }),
@@ -305,7 +303,7 @@ fn memory_use((node, work): (&Node, &Work)) -> Use {
     Use { inputs: node.inputs.clone(), outputs: node.outputs.clone(), reuse }
 }
 
-/// Chooses the kernel of a node now if everything it depends on is known.
+/// Chooses the kernel of a node if everything it depends on is known; else defers it.
 fn lower_now(
     graph: &Graph,
     net: &Net,
@@ -314,7 +312,7 @@ fn lower_now(
 ) -> Result<Work, Box<Diagnostic>> {
     let inputs = net.input_facts(node);
     let invariant = net.invariant(node);
-    // What a pass has made knows what it needs.
+    // Operations made by a pass are never deferred.
     let mut deferred = node.deferred(invariant).map(Work::Deferred);
     if !inputs.iter().all(Fact::is_static)
         && let Some(deferred) = deferred.take()
@@ -338,7 +336,7 @@ fn lower_now(
     };
     match node.lower(&cx) {
         Ok(kernel) => {
-            // A view of unknown shape waits until its inputs tell the shape.
+            // A view of unknown shape is deferred.
             let is_view = matches!(kernel.reuse(), Reuse::Views(_));
             let is_late = is_view && !outputs.iter().all(Fact::is_static);
             Ok(deferred.filter(|_| is_late).unwrap_or(Work::Kernel(kernel)))
@@ -350,8 +348,8 @@ fn lower_now(
     }
 }
 
-/// A problem of an operation and its layer, with what it was given. What a pass has made has no
-/// names for its inputs.
+/// A diagnostic about a layer, with the inputs it was given. Operations made by a pass have no
+/// names for their inputs.
 pub(crate) fn diagnostic(
     graph: &Graph,
     (op, layer): (Option<&dyn Op>, usize),

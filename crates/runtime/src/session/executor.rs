@@ -1,4 +1,4 @@
-//! Runs plans: the loop over steps, and the choice of kernels that had to wait for their inputs.
+//! Runs plans: the loop over steps, and the choice of deferred kernels.
 
 use crate::error::{KernelError, run_error};
 use crate::graph::net::ValueId;
@@ -20,14 +20,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A graph with the plans made for it so far, and the memory they run in.
+/// A graph with the plans made for it so far, and their memory.
 pub(crate) struct Executor {
     graph: Graph,
     options: Options,
     plans: Vec<LoadedPlan>,
-    /// What each of them serves.
+    /// The shapes that each plan serves.
     served: PlanCache,
-    /// What lies between the steps of any of them, one at a time.
+    /// The values between steps. All plans share it, since only one runs at a time.
     arena: Option<Tensor>,
     /// Floating-point operations of the last run.
     work: u64,
@@ -39,28 +39,28 @@ pub(crate) struct Executor {
 struct LoadedPlan {
     plan: Plan,
     values: Vec<Option<Tensor>>,
-    /// For each step that has one, the kernel chosen last.
+    /// For each deferred step the kernel chosen last.
     cached: Vec<Option<CachedKernel>>,
 }
 
 impl Executor {
     pub(crate) fn new(plan: Plan) -> Executor {
         let mut engine = Executor::of_graph(plan.graph.clone(), plan.options.clone());
-        // A plan for unknown inputs is states only until the first run tells the shapes.
+        // A plan for unknown inputs only holds the graph until the first run gives the shapes.
         if let Some(shapes) = Shapes::of_plan(&plan) {
             engine.add(0, Some(shapes), plan);
         }
         engine
     }
 
-    /// An engine that makes its first plan when it runs.
+    /// An executor that makes its first plan in its first run.
     pub(crate) fn of_graph(graph: Graph, options: Options) -> Executor {
         let (plans, served) = (Vec::new(), PlanCache::default());
         let states = graph.layers().iter().map(|_| LayerState::default()).collect();
         Executor { graph, options, plans, served, arena: None, work: 0, states }
     }
 
-    /// Adds a plan, and makes the arena as large as it needs.
+    /// Adds a plan, and grows the arena if the plan needs a larger one.
     fn add(&mut self, at: usize, shapes: Option<Shapes>, plan: Plan) {
         self.served.insert(at, shapes);
         let enough = self.arena.as_ref().is_some_and(|own| own.capacity() >= plan.arena);
@@ -74,7 +74,7 @@ impl Executor {
         self.plans.insert(at, ready);
     }
 
-    /// Forgets what layers keep from run to run.
+    /// Drops the state of all layers.
     pub(crate) fn reset(&mut self) {
         self.states.fill_with(LayerState::default);
     }
@@ -83,7 +83,7 @@ impl Executor {
         &self.graph
     }
 
-    /// Runs the graph once. Variables are read, and what is assigned is noted in `resources`.
+    /// Runs the graph once. Reads variables, and notes assignments in `resources`.
     pub(crate) fn run(
         &mut self,
         inputs: &[Tensor],
@@ -98,7 +98,7 @@ impl Executor {
         run.map_err(|p| Diagnostics::new(Arc::clone(graph.source()), vec![*p]))
     }
 
-    /// Whether the limits let a run begin: a body without layers asks nowhere else.
+    /// Checks the limits before a run. A body without layers is checked only here.
     fn may_go_on(&self, resources: &Resources) -> Result<(), Diagnostics> {
         resources.limits.check().map_err(|e| {
             let problem = run_error(e.message);
@@ -106,7 +106,7 @@ impl Executor {
         })
     }
 
-    /// A plan that serves a run, made if there is none.
+    /// The plan for a run, compiled if there is none.
     fn plan_for(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<usize, Diagnostics> {
         let variables = resources.variables.borrow();
         let (at, shapes) = match self.served.choose(inputs, &variables, self.work) {
@@ -136,8 +136,8 @@ impl LoadedPlan {
         ready
     }
 
-    /// Places the values between steps in an arena. Values that do not fit are left out, which a
-    /// run reports.
+    /// Places the values between steps in an arena. Values that do not fit are left out, which
+    /// `begin` reports.
     fn lie_in(&mut self, arena: &Tensor) {
         for (v, place) in self.plan.storage.iter().enumerate() {
             let Storage::Arena { offset, .. } = place else { continue };
@@ -148,7 +148,7 @@ impl LoadedPlan {
         self.views(|place| matches!(place, Storage::Arena { .. }));
     }
 
-    /// Derives the views of values in certain storage.
+    /// Derives the views of values with this storage.
     fn views(&mut self, of_these: impl Fn(&Storage) -> bool) {
         for (value, place) in self.plan.storage.iter().enumerate() {
             if let Storage::View { of, offset } = *place
@@ -171,7 +171,7 @@ impl LoadedPlan {
         outputs
     }
 
-    /// Runs one step after the other, and gives the outputs.
+    /// Runs the steps in order and returns the outputs.
     fn steps(
         &mut self,
         resources: &Resources,
@@ -199,7 +199,7 @@ impl LoadedPlan {
         Ok(self.plan.outputs.iter().filter_map(output).collect())
     }
 
-    /// The kernel of a step, if one has been chosen.
+    /// The name of the kernel of a step, or "none" if it has not been chosen.
     fn kernel_name(&self, step: usize) -> &'static str {
         match (&self.plan.steps[step].work, &self.cached[step]) {
             (Work::Kernel(kernel), _) => kernel.name(),
@@ -208,10 +208,10 @@ impl LoadedPlan {
         }
     }
 
-    /// Binds the inputs and takes memory for outputs.
+    /// Binds the inputs and allocates the outputs.
     fn begin(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<(), Box<Diagnostic>> {
         for (v, tensor) in self.plan.inputs.iter().zip(inputs) {
-            // A body is given what the graph around it has.
+            // The graph around a body may pass another real type.
             let tensor = with_reals_in(tensor, self.plan.facts[*v].element_type);
             let tensor = tensor.and_then(|tensor| tensor.aligned());
             self.values[*v] = Some(tensor.map_err(|e| Box::new(run_error(e.to_string())))?);
@@ -227,7 +227,7 @@ impl LoadedPlan {
             if *place != Storage::External {
                 continue;
             }
-            // The output of the run before, if the caller has let go of it.
+            // Reuses the output of the previous run if the caller has dropped it.
             if self.values[v].as_ref().is_some_and(Tensor::is_unique) {
                 continue;
             }
@@ -242,7 +242,7 @@ impl LoadedPlan {
         Ok(())
     }
 
-    /// Shows the inputs, the constants and what lies in them to an observer.
+    /// Shows the inputs, the constants and their views to an observer.
     fn show_given(&self, resources: &Resources) -> Result<(), Box<Diagnostic>> {
         let is_given = |place: &Storage| matches!(place, Storage::Input(_) | Storage::Constant);
         let all = self.plan.storage.iter().enumerate();
@@ -251,7 +251,7 @@ impl LoadedPlan {
         self.show(&given, resources)
     }
 
-    /// Shows values and what lies in them to an observer, if there is one.
+    /// Shows values and their views to an observer, if there is one.
     fn show(&self, values: &[ValueId], resources: &Resources) -> Result<(), Box<Diagnostic>> {
         if !resources.observation.is_observed() {
             return Ok(());
@@ -272,7 +272,7 @@ impl LoadedPlan {
         Ok(())
     }
 
-    /// Drops inputs, which belong to the caller.
+    /// Drops the inputs, which belong to the caller, and pool values.
     fn end(&mut self) {
         for (v, place) in self.plan.storage.iter().enumerate() {
             if matches!(place, Storage::Input(_) | Storage::Pool) {
@@ -337,7 +337,7 @@ impl LoadedPlan {
         Ok(())
     }
 
-    /// Names the layer whose output there is no memory for.
+    /// The diagnostic for an output that does not fit in memory, with its layer.
     fn no_memory(&self, output: ValueId, error: KernelError) -> Box<Diagnostic> {
         let layer = self.plan.steps.iter().position(|step| step.outputs.contains(&output));
         Box::new(match layer {
@@ -371,7 +371,7 @@ fn derive(plan: &Plan, values: &[Option<Tensor>], view: ViewOf) -> Option<Tensor
     values[view.of].as_ref()?.part(view.offset, fact.element_type, &sizes).ok()
 }
 
-/// A step with what it works on.
+/// A step and the values it works on.
 struct StepCx<'a> {
     step: &'a Step,
     values: &'a [Option<Tensor>],
@@ -393,10 +393,11 @@ impl StepCx<'_> {
     }
 }
 
-/// What a step has made, if it is of the shapes that later steps have been planned for: a rule may
-/// take what is unknown for what it mostly is.
+/// The outputs of a step, checked against the planned shapes. They can differ: a rule may have
+/// assumed the usual rank of an unknown value.
 ///
-/// A scalar of one branch of If becomes a list of one where its other branch gives a list.
+/// A scalar becomes a list of one element if a list is planned: one branch of If may give a scalar
+/// and the other a list.
 fn as_planned(plan: &Plan, step: &Step, mut made: Made) -> Result<Made, KernelError> {
     for (output, tensor) in step.outputs.iter().zip(&mut made) {
         let (planned, Some(tensor)) = (&plan.facts[*output].shape, tensor) else { continue };
@@ -412,7 +413,7 @@ fn as_planned(plan: &Plan, step: &Step, mut made: Made) -> Result<Made, KernelEr
     Ok(made)
 }
 
-/// What a layer keeps from run to run, whatever plan is used.
+/// What a layer keeps from run to run, shared by all plans.
 #[derive(Default)]
 struct LayerState {
     kernel: KernelState,
@@ -429,7 +430,7 @@ impl Host for LayerState {
     ) -> Result<Vec<Tensor>, KernelError> {
         let mut bodies = self.bodies.borrow_mut();
         let position = bodies.iter().position(|(i, _)| *i == index).unwrap_or_else(|| {
-            // A loop runs its body again and again.
+            // A loop runs its body many times.
             let options = Options { runs_once: false, ..resources.options.clone() };
             bodies.push((index, Executor::of_graph(graph.clone(), options)));
             bodies.len() - 1

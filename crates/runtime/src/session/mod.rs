@@ -1,4 +1,4 @@
-//! A plan together with everything that changes: memory, variables, threads.
+//! A session: a plan with everything that changes, such as memory, variables and threads.
 
 pub(crate) mod executor;
 pub(crate) mod plan_cache;
@@ -19,27 +19,27 @@ use std::any::Any;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// Runs a graph, again and again. Inputs may have other shapes in each run: the plan is then made
-/// anew for them, and kept. Variables keep their values from run to run.
+/// Runs a graph any number of times. The input shapes may change between runs; a plan is then
+/// compiled for the new shapes, and kept. Variables keep their values between runs.
 pub struct Session {
     engine: Executor,
     resources: Resources,
-    /// The graph as it is written, once somebody wanted to look at its layers.
+    /// The graph without optimisation, created by the first observed run.
     written: Option<(Executor, Resources)>,
-    /// What each input takes.
+    /// Type and shape of each input.
     declared: Vec<(ElementType, PartialShape)>,
-    /// What it declares of each variable, once that was asked for.
+    /// The declared variables, computed on first use.
     variables: OnceCell<Vec<(String, Fact)>>,
 }
 
 impl Plan {
-    /// A session on the pool of its options, or else with one thread for each processor.
+    /// A session on the pool of its options, or else with one thread per processor.
     pub fn session(self) -> Session {
         let threads = self.options.pool.clone().map_or_else(Threads::default, Threads::on);
         Session::new(self, Arc::new(threads))
     }
 
-    /// A session on given threads.
+    /// A session on these threads.
     pub fn session_on(self, threads: Arc<Threads>) -> Session {
         Session::new(self, threads)
     }
@@ -67,11 +67,11 @@ impl Session {
         Session { engine, resources, written: None, declared, variables }
     }
 
-    /// Runs the graph once: a tensor for each Parameter in, a tensor for each Result out.
+    /// Runs the graph once: takes a tensor per Parameter, returns a tensor per Result.
     ///
     /// # Errors
-    /// When an input is not of the declared type, or a layer fails. Variables then keep the
-    /// values they had.
+    /// When an input does not have the declared type and shape, or a layer fails. Variables then
+    /// keep their values.
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Diagnostics> {
         self.check(inputs)?;
         self.resources.limits.start();
@@ -80,7 +80,7 @@ impl Session {
         self.complete(outputs)
     }
 
-    /// Keeps what a run has assigned to variables, if it is complete.
+    /// Commits the assignments of a complete run; discards those of a failed one.
     fn complete(
         &self,
         outputs: Result<Vec<Tensor>, Diagnostics>,
@@ -95,10 +95,10 @@ impl Session {
 
     /// As [`Session::run`], and shows the values of layers to an observer.
     ///
-    /// Two runs are shown. The first computes every layer as the file says, by itself, and what an
-    /// optimised plan has fused or taken out is seen in it alone; it leaves no trace. The second is
-    /// the run that gives the outputs, with the bits that it has unobserved: what it shows are the
-    /// values that it still has. The observer comes back in any case.
+    /// There are two runs. The first computes every layer as written in the file, without
+    /// optimisation, so it also shows values that an optimised plan fuses or removes; it leaves no
+    /// trace. The second gives the outputs, with the same bits as an unobserved run, and shows the
+    /// values that it still has. The observer is always returned.
     ///
     /// ```no_run
     /// # use irrun_runtime as runtime;
@@ -126,7 +126,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As [`Session::run`], and what the observer finds wrong.
+    /// As [`Session::run`], and the errors of the observer.
     pub fn run_observed<O: Observer>(
         &mut self,
         inputs: &[Tensor],
@@ -162,7 +162,7 @@ impl Session {
         (self.complete(outputs), observer)
     }
 
-    /// Runs the graph as it is written, with copies of the variables.
+    /// Runs the graph without optimisation, on copies of the variables.
     fn run_written(
         &mut self,
         inputs: &[Tensor],
@@ -208,12 +208,12 @@ impl Session {
         Ok(())
     }
 
-    /// Element type and shape that each input takes.
+    /// Element type and shape of each input.
     pub fn declared_inputs(&self) -> &[(ElementType, PartialShape)] {
         &self.declared
     }
 
-    /// Forgets the values of all variables and the state of random generators.
+    /// Clears all variables and the state of random generators.
     pub fn reset(&mut self) {
         self.resources.variables.borrow_mut().clear(&self.resources.pool);
         self.engine.reset();
@@ -223,7 +223,7 @@ impl Session {
     /// The variables that have a value, sorted by id.
     ///
     /// # Errors
-    /// When there is no memory for a copy of those that grow where they lie.
+    /// When the copies do not fit in memory. Variables that grow in place have to be copied.
     pub fn variables(&self) -> Result<Vec<(String, Tensor)>, TensorError> {
         let variables = self.resources.variables.borrow();
         let mut ids: Vec<&str> = variables.iter().map(|(id, _)| id).collect();
@@ -235,15 +235,15 @@ impl Session {
         ids.into_iter().filter_map(value).collect()
     }
 
-    /// The variables of the model, with the type and shape that it declares, sorted by id.
+    /// The variables of the model, with their declared type and shape, sorted by id.
     pub fn declared_variables(&self) -> &[(String, Fact)] {
         self.variables.get_or_init(|| infer::variables(self.engine.graph()))
     }
 
-    /// Gives a variable a value, which the next run reads.
+    /// Sets a variable, which the next run reads.
     ///
     /// # Errors
-    /// When the model has no such variable, or it is of another type or shape.
+    /// When the model has no such variable, or its type or shape differs.
     pub fn set_variable(&mut self, id: &str, value: Tensor) -> Result<(), TensorError> {
         let declared = self.declared_variables().iter().find(|(known, _)| known == id);
         let Some((_, fact)) = declared else {
@@ -260,20 +260,19 @@ impl Session {
         Ok(())
     }
 
-    /// Floating-point operations of all runs so far, in products, convolutions, attention and
-    /// recurrent cells: two for each multiplication with its addition. What is done to single
-    /// elements is not counted.
+    /// Floating-point operations of all runs so far, of GEMMs, convolutions, attention and
+    /// recurrent cells, with two for each multiply-add. Element-wise work does not count.
     pub fn flops(&self) -> u64 {
         self.resources.flops.get()
     }
 
-    /// Things that the plans so far have prepared.
+    /// The number of packed or computed-once entries of all plans so far.
     #[cfg(test)]
     pub(crate) fn prepared(&self) -> usize {
         self.resources.store.len()
     }
 
-    /// The threads that the session works on.
+    /// The threads of the session.
     pub fn threads(&self) -> &Threads {
         &self.resources.threads
     }
@@ -283,18 +282,18 @@ impl Session {
         *self.resources.profile.borrow_mut() = Some(Profile::default());
     }
 
-    /// Measures the time of each step from now on, and keeps when it ran.
+    /// Measures each step from now on, and also records when it ran.
     pub fn start_trace(&mut self) {
         *self.resources.profile.borrow_mut() = Some(Profile::tracing());
     }
 
-    /// When each step has run since [`Session::start_trace`], in the order in which they ended:
-    /// those of a body before the layer around them. At most a million are kept.
+    /// When each step ran since [`Session::start_trace`], in the order in which steps ended: those
+    /// of a body before the layer around them. At most a million are kept.
     pub fn trace(&self) -> Vec<StepSpan> {
         self.resources.profile.borrow().as_ref().map(Profile::spans).unwrap_or_default()
     }
 
-    /// The times measured so far, of the layers of bodies too, in the order in which they first
+    /// The times measured so far, including layers of bodies, in the order in which they first
     /// ended.
     pub fn profile(&self) -> Vec<StepTime> {
         self.resources.profile.borrow().as_ref().map(Profile::steps).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The shapes that a plan serves.
+//! The plan cache: which shapes each plan of a session serves.
 
 use crate::memory::variables::Variables;
 use crate::plan::Plan;
@@ -9,25 +9,25 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Plans that are made for just the shapes of a run, at most.
+/// The most plans for exact shapes.
 const EXACT: usize = 32;
 
-/// The same where variables grow.
+/// The same, if variables grow.
 const GROWING: usize = 8;
 
-/// Plans with open sizes, before one for anything.
+/// The most plans with dynamic sizes, besides one for any shape.
 const OPEN: usize = 8;
 
-/// Floating-point operations of a run that takes longer than making a plan.
+/// A run with this many floating-point operations takes longer than compiling a plan.
 const HEAVY: u64 = 1 << 30;
 
-/// Shapes that are remembered.
+/// How many shapes are remembered.
 const SEEN: usize = 1 << 10;
 
-/// Element type and sizes of a tensor; `None` for a size that may be any.
+/// Element type and sizes of a tensor; `None` for a dynamic size.
 type Pattern = (ElementType, SmallVec<[Option<usize>; 6]>);
 
-/// What the inputs and variables of a run may be for a plan to serve it.
+/// The inputs and variables that a plan serves.
 #[derive(Hash)]
 pub(crate) struct Shapes {
     inputs: Vec<Pattern>,
@@ -57,7 +57,7 @@ fn shape((_, sizes): &Pattern) -> PartialShape {
 }
 
 impl Shapes {
-    /// Those of a run.
+    /// The exact shapes of a run.
     fn of(inputs: &[Tensor], variables: &Variables) -> Shapes {
         let variables = variables.iter();
         let named = variables
@@ -68,7 +68,7 @@ impl Shapes {
         Shapes { inputs: inputs.collect(), variables }
     }
 
-    /// Those that a plan was made for, if they are known.
+    /// The shapes that a plan was made for, if they are known.
     pub(crate) fn of_plan(plan: &Plan) -> Option<Shapes> {
         let inputs = plan.inputs().map(of_fact).collect::<Option<_>>()?;
         let reads =
@@ -85,7 +85,7 @@ impl Shapes {
         Some(Shapes { inputs, variables })
     }
 
-    /// Whether a plan for these serves a run.
+    /// Whether a plan for these shapes serves a run.
     fn serve(&self, inputs: &[Tensor], variables: &Variables) -> bool {
         let named = |(id, pattern): &(String, Pattern)| {
             variables.get(id).is_some_and(|(own, sizes)| covers(pattern, own, &sizes))
@@ -96,26 +96,26 @@ impl Shapes {
             && self.variables.iter().all(named)
     }
 
-    /// Whether no size is open.
+    /// Whether no size is dynamic.
     fn is_exact(&self) -> bool {
         let patterns = self.inputs.iter().chain(self.variables.iter().map(|(_, p)| p));
         patterns.into_iter().all(|(_, sizes)| sizes.iter().all(Option::is_some))
     }
 
-    /// Whether the size of a variable is open.
+    /// Whether the size of a variable is dynamic.
     fn grow(&self) -> bool {
         self.variables.iter().any(|(_, (_, sizes))| sizes.contains(&None))
     }
 
-    /// A number that tells them from others.
+    /// A hash, to recognise shapes that have run before.
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         Hash::hash(self, &mut hasher);
         hasher.finish()
     }
 
-    /// Shapes that cover both, open in the sizes that differ, and how many are open. `None` if
-    /// they differ in more than sizes.
+    /// Shapes that cover both, dynamic in the sizes that differ, and the number of dynamic sizes.
+    /// `None` if they differ in more than sizes.
     fn joined(&self, other: &Shapes) -> Option<(Shapes, usize)> {
         let mut open = 0;
         let mut join = |a: &Pattern, b: &Pattern| {
@@ -133,7 +133,7 @@ impl Shapes {
         same.then_some((Shapes { inputs, variables }, open))
     }
 
-    /// What is known of the inputs of a run that these serve.
+    /// Inputs for shape inference, for runs that these shapes serve.
     pub(crate) fn inputs(&self) -> Inputs {
         let given = |pattern: &Pattern| InputSpec {
             element_type: Some(pattern.0),
@@ -150,28 +150,29 @@ impl Shapes {
     }
 }
 
-/// What the plans of a session serve, those for just the shapes of a run first.
+/// The shapes that the plans of a session serve. Plans for exact shapes come first.
 #[derive(Default)]
 pub(crate) struct PlanCache {
-    /// `None` for anything.
+    /// `None` for any shape.
     plans: Vec<Option<Shapes>>,
     exact: usize,
-    /// The shapes that have run, as hashes.
+    /// Hashes of the shapes that have run.
     seen: Vec<u64>,
 }
 
-/// The plan that a run takes.
+/// The plan for a run.
 pub(crate) enum Lookup {
-    /// One that there is.
+    /// An existing plan, by index.
     Found(usize),
-    /// One that has to be made, to stand at this place and to serve these shapes.
+    /// A plan to be compiled for these shapes and inserted at this index.
     New(usize, Option<Shapes>),
 }
 
 impl PlanCache {
-    /// Chooses the plan for a run; `work` are the floating-point operations of the run before. A
-    /// plan for just these shapes, unless variables grow, the shapes are new and runs are shorter
-    /// than plans: then one with open sizes. `docs/architecture.md` has the times behind it.
+    /// Chooses the plan for a run. `work` is the number of floating-point operations of the
+    /// previous run. The choice is a plan for exactly these shapes. If variables grow, it is a plan
+    /// with dynamic sizes, until the shapes come a second time or a run takes longer than
+    /// compiling. `docs/architecture.md` has the measurements.
     pub(crate) fn choose(&mut self, inputs: &[Tensor], variables: &Variables, work: u64) -> Lookup {
         let serves =
             |plan: &Option<Shapes>| plan.as_ref().is_none_or(|s| s.serve(inputs, variables));
@@ -200,15 +201,15 @@ impl PlanCache {
         }
     }
 
-    /// Whatever differs from the nearest plan in the same sizes. Anything, when there are many
-    /// plans or none is near.
+    /// The shapes of the nearest plan, dynamic where they differ from `now`. `None` (any shape) if
+    /// there are many plans or none is near.
     fn joined(&self, now: &Shapes) -> Option<Shapes> {
         let joined = self.plans.iter().flatten().filter_map(|shapes| shapes.joined(now));
         let (nearest, _) = joined.min_by_key(|(_, open)| *open)?;
         (self.plans.len() < self.exact + OPEN).then_some(nearest)
     }
 
-    /// Notes what a plan serves that has been made.
+    /// Notes the shapes of a new plan.
     pub(crate) fn insert(&mut self, at: usize, shapes: Option<Shapes>) {
         self.exact += usize::from(shapes.as_ref().is_some_and(Shapes::is_exact));
         self.plans.insert(at, shapes);
@@ -219,9 +220,9 @@ impl PlanCache {
 mod tests {
     use super::*;
 
-    /// What serves each of some runs in turn, with a variable of these sizes: `=` a plan for just
-    /// its shapes, `~` one with open sizes, `*` one for anything, behind a `+` where it is made for
-    /// the run.
+    /// The plans chosen for a series of runs with a variable of these sizes: `=` for exact shapes,
+    /// `~` for dynamic sizes, `*` for any shape; a `+` before it means that the plan is compiled
+    /// for the run.
     fn chosen(runs: &[&[usize]], work: u64) -> String {
         let mut served = PlanCache::default();
         let mut variables = Variables::default();

@@ -17,7 +17,7 @@ pub(crate) struct Conversion {
     convert: Arc<Convert>,
 }
 
-/// How elements lie in memory.
+/// How an element type is stored.
 #[derive(Clone, Copy)]
 struct Side {
     /// Bytes of an element, unpacked.
@@ -38,7 +38,7 @@ fn conversion<S: Stored>(to: ElementType) -> Option<Arc<Convert>> {
 }
 
 impl Conversion {
-    /// The conversion between two types; `None` for types that are not numbers.
+    /// The conversion between two types; `None` if one is not numeric.
     pub(crate) fn new(from: ElementType, to: ElementType) -> Option<Conversion> {
         let side = |t: ElementType| {
             let packed = t.bits().filter(|_| t.is_packed());
@@ -94,16 +94,16 @@ pub fn convert_tensor(tensor: &Tensor, to: ElementType) -> Result<Tensor, Tensor
     Ok(out)
 }
 
-/// The tensor with its real numbers in another type of real numbers; any other as it is.
+/// The tensor with real elements converted to another real type; any other tensor unchanged.
 ///
 /// # Errors
-/// When there is no memory for it.
+/// When the copy does not fit in memory.
 pub(crate) fn with_reals_in(tensor: &Tensor, wanted: ElementType) -> Result<Tensor, TensorError> {
     let are_real = tensor.element_type().is_real() && wanted.is_real();
     if are_real { convert_tensor(tensor, wanted) } else { Ok(tensor.clone()) }
 }
 
-/// Packs bytes that hold one element each into a tensor of a type below a byte.
+/// Packs bytes with one element each into a tensor of a sub-byte type.
 ///
 /// # Errors
 /// When the bytes do not fill the shape.
@@ -123,7 +123,7 @@ pub fn pack_bytes(
     Ok(out)
 }
 
-/// The elements of a tensor of a type below a byte, one byte each; i4 keeps its sign.
+/// The elements of a tensor of a sub-byte type, one per byte; i4 is sign-extended.
 pub fn unpack_bytes(tensor: &Tensor) -> Vec<u8> {
     let mut bytes = vec![0; tensor.count()];
     unpack(tensor.element_type().bits().unwrap_or(8), tensor.bytes(), &mut bytes);

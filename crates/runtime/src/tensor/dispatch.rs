@@ -1,13 +1,13 @@
-//! From an element type to a Rust type, once.
+//! Dispatch from an element type to a Rust type.
 
-/// Evaluates an expression with `$t` as the Rust type of an element type; `None` when the class
-/// does not have the type. Classes:
+/// Evaluates an expression with `$t` as the Rust type of an element type; `None` if the class does
+/// not include the type. Classes:
 /// - `number`: u8 to u64, i8 to i64, f16, bf16, f32, f64;
 /// - `float`: f16, bf16, f32, f64;
 /// - `integer`: u8 to u64, i8 to i64;
 /// - `index`: i32, i64;
-/// - `stored`: all that have a value of their own in memory, booleans and packed types (as
-///   unpacked bytes) included;
+/// - `stored`: all types with a numeric value, including booleans and packed types (as unpacked
+///   bytes);
 /// - `size`: u8, u16, u32 or u64 by the size of an element.
 macro_rules! with_type {
     ($element_type:expr, number $t:ident => $body:expr) => {

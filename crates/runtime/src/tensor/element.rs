@@ -1,10 +1,10 @@
-//! Which Rust types the elements of tensors are.
+//! The Rust types of tensor elements.
 #![forbid(unsafe_code)]
 
 use ir::ElementType;
 use kernels::num::{Pod, bf16, f16};
 
-/// Rust types whose slices are tensors of an element type.
+/// Rust types that correspond to an element type.
 pub trait Element: Pod {
     /// The element type.
     const TYPE: ElementType;

@@ -1,11 +1,11 @@
-//! What shape inference may know of a tensor.
+//! Facts of tensors, for shape inference.
 
 use crate::tensor::{Tensor, TensorError};
 use infer::{Fact, PartialShape, PartialValue};
 use ir::ElementType;
 use std::sync::Arc;
 
-/// Integer and floating-point tensors up to this many elements may decide shapes.
+/// Tensors of up to this many elements may determine shapes, so their values are in the fact.
 const SMALL: usize = 64;
 
 /// The type and shape of a tensor, and its values if they are few.
@@ -20,7 +20,7 @@ pub(crate) fn fact_of(tensor: &Tensor) -> Fact {
     }
 }
 
-/// What is known of a tensor, if it is f32 in place of f16.
+/// The fact with f32 in place of f16.
 pub(crate) fn in_f32(mut fact: Fact) -> Fact {
     if fact.element_type == ElementType::F16 {
         fact.element_type = ElementType::F32;
@@ -40,7 +40,7 @@ impl Tensor {
         self.part(0, self.element_type(), &[1])
     }
 
-    /// Whether the first element is true: every number but 0 is. No element is true.
+    /// Whether the first element is not 0. True if there are no elements.
     pub(crate) fn truth(&self) -> bool {
         let value = PartialValue::from_bytes(self.element_type(), self.sizes(), self.bytes());
         value.and_then(|value| value.truth()).unwrap_or(true)

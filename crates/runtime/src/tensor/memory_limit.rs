@@ -1,4 +1,4 @@
-//! How many bytes the tensors of this process may take.
+//! The limit on the bytes of all tensors of the process.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,34 +7,33 @@ static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
 static USED: AtomicU64 = AtomicU64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// What takes no more is counted, but never refused: shapes and axes, which planning asks for where
-/// no layer can be named.
+/// Tensors of up to this many bytes are counted but never rejected. They are mostly shapes and
+/// axes, allocated during compilation, where no layer could be named.
 const SMALL: u64 = 4096;
 
-/// Limits the bytes of all tensors of this process together; `None` takes the limit away.
+/// Limits the bytes of all tensors of the process together; `None` removes the limit.
 ///
-/// What does not fit is refused with a message that names the layer, before memory is asked for.
-/// Weights that stay in their mapped file do not count. The limit holds for every session of the
-/// process, as they share its memory.
+/// A tensor that does not fit is rejected before it is allocated, with a message that names the
+/// layer. Weights in a mapped file do not count. The limit holds for all sessions of the process.
 pub fn set_memory_limit(bytes: Option<u64>) {
     LIMIT.store(bytes.unwrap_or(u64::MAX), Relaxed);
 }
 
-/// Bytes that tensors may take yet; more than any memory where there is no limit.
+/// Bytes that tensors may still take; `u64::MAX` minus the bytes in use if there is no limit.
 pub fn memory_left() -> u64 {
     LIMIT.load(Relaxed).saturating_sub(USED.load(Relaxed))
 }
 
-/// How often the limit has refused a tensor, in all sessions of the process.
+/// How many tensors the limit has rejected, in all sessions of the process.
 pub fn memory_refusals() -> u64 {
     REFUSED.load(Relaxed)
 }
 
-/// Bytes counted against the limit, until it is dropped.
+/// Bytes counted against the limit, until dropped.
 pub(super) struct Charge(u64);
 
 impl Charge {
-    /// Counts so many bytes, if they fit the limit.
+    /// Counts these bytes, if they fit the limit.
     pub(super) fn new(bytes: usize) -> Option<Charge> {
         let (bytes, limit) = (bytes as u64, LIMIT.load(Relaxed));
         let with =
@@ -53,7 +52,7 @@ impl Drop for Charge {
     }
 }
 
-/// What leaves no room for so many bytes, for messages: nothing where it is not the limit.
+/// For messages: why the limit leaves no space for this many bytes. Empty if it does.
 pub(crate) fn reason(bytes: usize) -> String {
     let limit = LIMIT.load(Relaxed);
     let used = USED.load(Relaxed);

@@ -43,13 +43,13 @@ struct Buffer {
 }
 
 enum Owner {
-    /// Its own memory.
+    /// Memory of its own.
     Heap { _memory: Allocation, _charge: Charge },
-    /// Kept alive by something else: a mapped file, a `Vec`.
+    /// Memory kept alive by another owner: a mapped file, a `Vec`.
     Kept(Box<dyn Any + Send + Sync>),
 }
 
-/// What keeps the bytes of a constant in the weights.
+/// Keeps the bytes of a constant in the weights alive.
 struct Mapped(WeightsSlice);
 
 impl AsRef<[u8]> for Mapped {
@@ -64,7 +64,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Memory for so many bytes, if there is as much.
+    /// Allocates this many bytes; `None` if they do not fit in memory.
     fn of(len: usize, memory: impl FnOnce(usize) -> Option<Allocation>) -> Option<Buffer> {
         if len == 0 {
             let data = std::ptr::without_provenance_mut(ALIGN);
@@ -103,8 +103,8 @@ enum Storage {
     Strings(Arc<[Box<str>]>),
 }
 
-/// A part of a buffer. Where it lies is known without a look at the buffer, which a step would have
-/// to wait for.
+/// A part of a buffer. The address is stored here, so that a step need not load it through the
+/// buffer.
 #[derive(Clone)]
 struct Part {
     data: *mut u8,
@@ -120,13 +120,13 @@ unsafe impl Send for Part {}
 unsafe impl Sync for Part {}
 
 impl Part {
-    /// The first `len` bytes of a buffer that has as many.
+    /// The first `len` bytes of a buffer, which must have that many.
     fn first(buffer: Arc<Buffer>, len: usize) -> Part {
         assert!(len <= buffer.len, "a part is larger than its buffer");
         Part { data: buffer.data, len, is_heap: buffer.is_heap(), buffer }
     }
 
-    /// A part of this part, if it has as many bytes.
+    /// A part of this part, if it is long enough.
     fn part(&self, offset: usize, len: usize) -> Option<Part> {
         let fits = offset.checked_add(len)? <= self.len;
         fits.then(|| Part { data: self.data.wrapping_add(offset), len, ..self.clone() })
@@ -137,7 +137,7 @@ impl Tensor {
     /// A tensor of zeros.
     ///
     /// # Errors
-    /// When no memory could hold it, or there is not as much.
+    /// When it does not fit in memory.
     pub fn zeros(element_type: ElementType, sizes: &[usize]) -> Result<Tensor, TensorError> {
         if element_type == ElementType::String {
             let count = count(element_type, sizes)?;
@@ -154,8 +154,8 @@ impl Tensor {
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
     }
 
-    /// Zeroed bytes for what lies between the steps of a plan, run after run; `None` if there is
-    /// not as much memory.
+    /// A zeroed arena for the values between the steps of a plan; `None` if it does not fit in
+    /// memory.
     pub(crate) fn arena(bytes: usize) -> Option<Tensor> {
         let buffer = Arc::new(Buffer::of(bytes, Allocation::lasting)?);
         let storage = Storage::Bytes(Part::first(buffer, bytes));
@@ -165,7 +165,7 @@ impl Tensor {
     /// A tensor with a copy of packed little-endian bytes.
     ///
     /// # Errors
-    /// When the number of bytes is not that of the shape.
+    /// When the number of bytes does not match the shape.
     pub fn from_bytes(
         element_type: ElementType,
         sizes: &[usize],
@@ -186,16 +186,16 @@ impl Tensor {
     /// A tensor over the elements of a vector, without copying them.
     ///
     /// # Errors
-    /// When their number is not that of the shape.
+    /// When the number of elements does not match the shape.
     pub fn from_vec<T: Element>(sizes: &[usize], values: Vec<T>) -> Result<Tensor, TensorError> {
         Tensor::from_vec_as(T::TYPE, sizes, values)
     }
 
-    /// As [`Tensor::from_vec`], for element types without a Rust type of their own: booleans,
-    /// f8 and packed types as bytes.
+    /// As [`Tensor::from_vec`], for element types without a Rust type of their own: booleans, f8
+    /// and packed types, as bytes.
     ///
     /// # Errors
-    /// When the number of bytes is not that of the shape.
+    /// When the number of bytes does not match the shape.
     pub fn from_vec_as<T: Pod>(
         element_type: ElementType,
         sizes: &[usize],
@@ -236,7 +236,7 @@ impl Tensor {
         Ok(Tensor { element_type, sizes: sizes.into(), storage })
     }
 
-    /// A constant, where it lies in the weights.
+    /// A constant, read directly from the weights.
     ///
     /// # Errors
     /// When there are too few bytes.
@@ -248,8 +248,8 @@ impl Tensor {
         Tensor::from_shared(element_type, sizes, Mapped(weights))
     }
 
-    /// Gives the memory of a constant that lies in the weights back to the system, until something
-    /// reads the constant again.
+    /// Releases the memory of a constant in the weights. The system reads it again from the file
+    /// when it is used.
     pub(crate) fn give_back(&self) {
         let Storage::Bytes(own) = &self.storage else { return };
         if let Owner::Kept(keep) = &own.buffer.owner
@@ -263,7 +263,7 @@ impl Tensor {
     /// A tensor of strings.
     ///
     /// # Errors
-    /// When their number is not that of the shape.
+    /// When the number of strings does not match the shape.
     pub fn strings(sizes: &[usize], values: Vec<Box<str>>) -> Result<Tensor, TensorError> {
         if values.len() != count(ElementType::String, sizes)? {
             let message = format!("{} strings do not fill {sizes:?}", values.len());
@@ -288,7 +288,7 @@ impl Tensor {
         self.sizes.iter().product()
     }
 
-    /// The packed bytes; none for strings.
+    /// The packed bytes; empty for strings.
     pub fn bytes(&self) -> &[u8] {
         match &self.storage {
             // SAFETY: the part lies in its buffer, whose bytes are initialised and not written
@@ -298,7 +298,7 @@ impl Tensor {
         }
     }
 
-    /// The packed bytes for writing, if no other tensor shares them.
+    /// The packed bytes, mutable, if no other tensor shares them.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let Storage::Bytes(part) = &mut self.storage else { return None };
         Arc::get_mut(&mut part.buffer).filter(|b| b.is_heap())?;
@@ -306,7 +306,7 @@ impl Tensor {
         Some(unsafe { std::slice::from_raw_parts_mut(part.data, part.len) })
     }
 
-    /// The elements for writing, if `T` is their type and no other tensor shares them.
+    /// The elements, mutable, if `T` is their type and no other tensor shares them.
     pub(crate) fn as_slice_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         self.as_slice::<T>()?;
         let bytes = self.bytes_mut()?;
@@ -329,8 +329,8 @@ impl Tensor {
         (T::TYPE == self.element_type).then(|| self.cast()).flatten()
     }
 
-    /// The elements as a slice of any type of their size; `None` if the size differs or the
-    /// bytes are not aligned for it, as mapped constants may not be.
+    /// The elements as a slice of any type of their size. `None` if the size differs or the bytes
+    /// are not aligned, which can happen for mapped constants.
     pub fn cast<T: Pod>(&self) -> Option<&[T]> {
         if self.element_type.byte_size() != Some(size_of::<T>()) {
             return None;
@@ -344,17 +344,16 @@ impl Tensor {
         Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
     }
 
-    /// Whether the elements can be read as whole values where they lie.
+    /// Whether the elements are aligned for their type.
     pub fn is_aligned(&self) -> bool {
         let size = self.element_type.byte_size().unwrap_or(1);
         (self.bytes().as_ptr() as usize).is_multiple_of(size)
     }
 
-    /// The same tensor, in memory of its own unless it is aligned: what programs give may lie
-    /// anywhere.
+    /// The tensor, copied if it is not aligned. Tensors from programs may lie anywhere.
     ///
     /// # Errors
-    /// When there is no memory for a copy.
+    /// When a copy does not fit in memory.
     pub(crate) fn aligned(&self) -> Result<Tensor, TensorError> {
         if self.is_aligned() { Ok(self.clone()) } else { self.to_owned() }
     }
@@ -362,7 +361,7 @@ impl Tensor {
     /// A copy in memory of its own, aligned for every type.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// When it does not fit in memory.
     pub fn to_owned(&self) -> Result<Tensor, TensorError> {
         match &self.storage {
             Storage::Strings(_) => Ok(self.clone()),
@@ -370,10 +369,10 @@ impl Tensor {
         }
     }
 
-    /// The same bytes, or a part of them, as another tensor. Nothing is copied.
+    /// The same bytes, or a part of them, as another tensor, without a copy.
     ///
     /// # Errors
-    /// When the part does not lie in this tensor.
+    /// When the part is not inside this tensor.
     pub fn part(
         &self,
         offset: usize,
@@ -405,12 +404,12 @@ impl Tensor {
         }
     }
 
-    /// Whether its bytes were allocated here, and do not lie in a file or in memory of a program.
+    /// Whether its bytes were allocated by this crate, rather than by a mapped file or the program.
     pub(crate) fn is_heap(&self) -> bool {
         matches!(&self.storage, Storage::Bytes(part) if part.is_heap)
     }
 
-    /// Whether nothing but this tensor refers to its memory.
+    /// Whether only this tensor refers to its memory.
     pub fn is_unique(&self) -> bool {
         match &self.storage {
             Storage::Bytes(part) => part.is_heap && Arc::strong_count(&part.buffer) == 1,
@@ -426,8 +425,8 @@ impl Tensor {
         }
     }
 
-    /// A tensor of another type and shape in the same buffer, if nothing shares it and it is
-    /// large enough. The bytes are whatever was there.
+    /// A tensor of another type and shape in the same buffer, if nothing shares it and it is large
+    /// enough. The contents are arbitrary.
     pub(crate) fn recycled(
         self,
         element_type: ElementType,
@@ -443,8 +442,8 @@ impl Tensor {
         }
     }
 
-    /// Where the packed bytes lie and how many there are, without a reference to them: one would
-    /// end what writes to them.
+    /// Address and length of the packed bytes, without a reference to them: a reference would
+    /// invalidate writers.
     fn raw(&self) -> (*mut u8, usize) {
         match &self.storage {
             Storage::Bytes(part) => (part.data, part.len),
@@ -472,8 +471,8 @@ pub(crate) struct Access<'r> {
 }
 
 impl<'r> Access<'r> {
-    /// Access for a step that may read `inputs` and write `outputs`. An output that is `None` is
-    /// allocated while the step runs. `in_place` names the input that lies where an output does.
+    /// Access for a step that reads `inputs` and writes `outputs`. An output that is `None` is
+    /// allocated while the step runs. `in_place` is the input and the output that share memory.
     ///
     /// # Panics
     /// When what is written overlaps anything else: the plan is then wrong.
@@ -488,7 +487,7 @@ impl<'r> Access<'r> {
         access
     }
 
-    /// Panics when an output that is there overlaps anything else.
+    /// Panics if an existing output overlaps anything else.
     fn check(&self, o: usize) {
         let Some(output) = self.outputs[o].filter(|t| t.raw().1 > 0) else { return };
         assert!(output.is_writable(), "output {o} lies in memory that is not ours");
@@ -520,14 +519,14 @@ impl<'r> Access<'r> {
     /// Sets an output that was allocated while the step runs.
     ///
     /// # Panics
-    /// When the tensor shares its memory with any other, or is an output already.
+    /// When the tensor shares memory with another, or is an output already.
     pub(crate) fn set_output(&mut self, output: usize, tensor: &'r Tensor) {
         assert!(tensor.is_unique() || tensor.raw().1 == 0, "output {output} is shared");
         self.outputs[output] = Some(tensor);
         self.check(output);
     }
 
-    /// Input and output that share memory.
+    /// The input and the output that share memory.
     pub(crate) fn in_place(&self) -> Option<(usize, usize)> {
         self.in_place
     }
@@ -553,10 +552,10 @@ impl<'r> Access<'r> {
         self.inputs[input].bytes()
     }
 
-    /// The elements of an output, once.
+    /// The elements of an output. May be called once per output.
     ///
     /// # Panics
-    /// When asked twice, or with a type of another size.
+    /// When called twice, or with a type of another size.
     pub(crate) fn output<T: Pod>(&mut self, output: usize) -> &'r mut [T] {
         let tensor = self.outputs[output].expect("the output has been allocated");
         assert!(tensor.cast::<T>().is_some(), "output {output} is {tensor:?}, another type");
@@ -568,10 +567,10 @@ impl<'r> Access<'r> {
         }
     }
 
-    /// The packed bytes of an output, once.
+    /// The packed bytes of an output. May be called once per output.
     ///
     /// # Panics
-    /// When asked twice.
+    /// When called twice.
     pub(crate) fn output_bytes(&mut self, output: usize) -> &'r mut [u8] {
         let is_taken = std::mem::replace(&mut self.taken[output], true);
         assert!(!is_taken, "output {output} is taken twice");

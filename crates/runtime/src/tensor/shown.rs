@@ -1,4 +1,4 @@
-//! How tensors are printed in messages, and when they are equal.
+//! How tensors are printed and compared.
 #![forbid(unsafe_code)]
 
 use crate::tensor::Tensor;

@@ -61,7 +61,7 @@ fn outputs_are_written_in_place_when_declared() {
     assert_eq!(a.as_slice::<f32>().unwrap(), [2.0; 4]);
 }
 
-/// More of them than a word has bits.
+/// More outputs than a machine word has bits.
 #[test]
 fn a_step_may_have_any_number_of_outputs() {
     let tensors: Vec<Tensor> = (0..70).map(|_| Tensor::zeros(U8, &[1]).unwrap()).collect();

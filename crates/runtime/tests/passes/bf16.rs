@@ -1,4 +1,4 @@
-//! Results that convolutions in bf16 alone read are rounded when they are written: the bits stay.
+//! bf16 propagation: results that only bf16 convolutions read are stored as bf16; the bits stay.
 
 use super::{binary, constant, numbers, unary};
 use infer::Inputs;
@@ -34,8 +34,7 @@ fn pool(g: &mut GraphBuilder, x: OutputRef, kind: &str) -> OutputRef {
     g.layer(kind, "opset1").attributes(&windows).inputs(&[x]).output()
 }
 
-/// A network as ResNets begin. `more` is what is done with the result of its second convolution
-/// besides.
+/// The beginning of a ResNet. `more` also reads the result of its second convolution.
 fn network(
     kind: &str,
     more: impl Fn(&mut GraphBuilder, OutputRef, OutputRef) -> OutputRef,
@@ -54,7 +53,7 @@ fn network(
 }
 
 /// The bits of the result in bf16, in the first run and in the second, and how many results are
-/// rounded when they are written.
+/// stored as bf16.
 fn run(graph: &Graph, optimize: bool) -> (Vec<u32>, String) {
     let facts = infer::propagate(graph, &Inputs::default()).unwrap();
     let options = Options { optimize, precision: Precision::Bf16, ..Options::default() };
@@ -86,7 +85,7 @@ fn convolutions_round_for_convolutions_through_the_largest_of_windows() {
     check(&network("MaxPool", |_, _, two| two), 2);
 }
 
-/// Means are made of what has not been rounded, and what is read by others stays as it is.
+/// AvgPool needs f32, and what other nodes read stays f32.
 #[test]
 fn what_others_read_stays() {
     check(&network("AvgPool", |_, _, two| two), 1);
@@ -107,7 +106,7 @@ fn what_others_read_stays() {
     check(&network("MaxPool", sum), 2);
 }
 
-/// Sums of no terms, with nothing to round.
+/// Convolutions without input channels have nothing to convert.
 #[test]
 fn convolutions_of_no_channels() {
     for (kind, filters) in [("Convolution", [3, 0, 3]), ("ConvolutionBackpropData", [0, 3, 3])] {

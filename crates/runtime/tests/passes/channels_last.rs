@@ -1,4 +1,4 @@
-//! Convolutions, what lies between them, and the levels that they multiply.
+//! Channels last: convolutions, the operations between them, and quantized values.
 
 use super::{binary, check, constant, unary, with_ints};
 use ir::ElementType::{F32, I64};
@@ -27,12 +27,12 @@ fn convolutions_and_what_lies_between_keep_their_channels_last() {
     ];
     let y = g.layer("MaxPool", "opset1").attributes(&pool).inputs(&[y]).output();
     g.result("y", y);
-    // The first reads its three channels as they lie.
+    // The first convolution reads its three channels as NCHW.
     let steps = ["convolution", "convolution", "pool", "copy"];
     check(&g.finish().unwrap(), &[1, 3, 10, 8], 1e-5, &steps);
 }
 
-/// A map that is enlarged at the end, as by segmentation, is turned while it is small.
+/// A result that is upsampled at the end, as in segmentation, is transposed while it is small.
 #[test]
 fn the_result_is_turned_before_it_is_enlarged() {
     for (size, steps) in
@@ -53,7 +53,7 @@ fn the_result_is_turned_before_it_is_enlarged() {
     }
 }
 
-/// A 1×1 convolution, from as many channels as `dims` says last to as many as it says first.
+/// A 1×1 convolution, with dims `[outputs, inputs]`.
 fn pointwise(g: &mut GraphBuilder, x: OutputRef, dims: [u64; 2], seed: usize) -> OutputRef {
     let filters = constant(g, &[dims[0], dims[1], 1, 1], seed);
     let windows = [
@@ -67,7 +67,7 @@ fn pointwise(g: &mut GraphBuilder, x: OutputRef, dims: [u64; 2], seed: usize) ->
 }
 
 /// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
-/// convolution reads the channels multiplied by the gates.
+/// convolution multiplies the channels by the gates while it reads them.
 #[test]
 fn gates_are_multiplied_while_the_convolution_reads() {
     let mut g = GraphBuilder::new("gate");
@@ -81,12 +81,11 @@ fn gates_are_multiplied_while_the_convolution_reads() {
     let y = conv(&mut g, y, 5);
     g.result("y", y);
     let steps = ["copy", "convolution", "reduce", "convolution", "convolution", "copy"];
-    // Means add in another order where channels lie last.
+    // Means sum in another order in NHWC.
     check(&g.finish().unwrap(), &[2, 20, 5, 7], 1e-5, &steps);
 }
 
-/// Channels that a Concat puts side by side are read where they are, unless they are of different
-/// numbers.
+/// The inputs of a Concat along channels are read directly, if they have equally many channels.
 #[test]
 fn convolutions_read_side_by_side() {
     for (last, copies) in [(32, 0), (40, 1)] {
@@ -105,7 +104,7 @@ fn convolutions_read_side_by_side() {
     }
 }
 
-/// A depthwise convolution gives the means of its channels too, after all that is done to its map.
+/// A depthwise convolution also gives the means of its channels, after all its post-ops.
 #[test]
 fn means_are_made_by_the_convolution_before_them() {
     let mut g = GraphBuilder::new("means");
@@ -124,12 +123,12 @@ fn means_are_made_by_the_convolution_before_them() {
     let mean = with_ints(&mut g, "ReduceMean", x, &[3, 2]);
     let y = binary(&mut g, "Subtract", x, mean);
     g.result("y", y);
-    // Means add in another order.
+    // Means sum in another order.
     check(&g.finish().unwrap(), &[2, 20, 9, 7], 1e-6, &["copy", "convolution", "binary", "copy"]);
 }
 
-/// As vision transformers with convolutions among their products have it: rows of channels become a
-/// map and rows again, which moves nothing, and what follows the convolution joins it.
+/// As in vision transformers with convolutions: rows of channels become an image and rows again
+/// without a copy, and the operation behind the convolution becomes a post-op.
 #[test]
 fn rows_become_a_map_and_rows_again_without_a_copy() {
     let mut g = GraphBuilder::new("rows");
@@ -155,8 +154,7 @@ fn rows_become_a_map_and_rows_again_without_a_copy() {
     check(&g.finish().unwrap(), &[2, 20, 8], 0.0, &["matmul", "convolution", "matmul"]);
 }
 
-/// Means of a map whose lines have become the batch are means along each line, which the
-/// convolution does not give.
+/// If lines become batch elements, means are per line, which the convolution does not give.
 #[test]
 fn lines_that_become_the_batch_have_means_of_their_own() {
     let mut g = GraphBuilder::new("lines");
@@ -173,8 +171,7 @@ fn lines_that_become_the_batch_have_means_of_their_own() {
     check(&g.finish().unwrap(), &[1, 16, 6, 5], 1e-6, &["copy", "convolution", "reduce"]);
 }
 
-/// Groups of channels, and each channel alone, are normalised where channels lie last; what follows
-/// joins them.
+/// Group and instance normalization run in NHWC; the operations behind them become post-ops.
 #[test]
 fn maps_are_normalised_with_their_channels_last() {
     for groups in [Some("4"), None] {
@@ -201,12 +198,12 @@ fn maps_are_normalised_with_their_channels_last() {
         let y = pointwise(&mut g, y, [20, 24], 7);
         g.result("y", y);
         let steps = ["copy", "convolution", "normalize", "convolution", "copy"];
-        // Sums add in another order where channels lie last.
+        // Sums are in another order in NHWC.
         check(&g.finish().unwrap(), &[2, 20, 9, 7], 2e-4, &steps);
     }
 }
 
-/// What pads a map, or takes a part of its positions or channels, leaves the channels last.
+/// Pad, Slice and Split of positions or channels stay in NHWC.
 #[test]
 fn parts_of_maps_keep_their_channels_last() {
     let mut g = GraphBuilder::new("parts");
@@ -215,7 +212,7 @@ fn parts_of_maps_keep_their_channels_last() {
     let pads = [[0, 0, 1, 2], [0, 0, 3, 0]].map(|pads| g.constant_i64(&pads));
     let pad = g.layer("Pad", "opset12").attribute("pad_mode", "reflect");
     let y = pad.inputs(&[y, pads[0], pads[1]]).output();
-    // Channels 2, 4, … 22, and lines 1 to 12 in both ways of writing it.
+    // Channels 2, 4, … 22, and lines 1 to 12, by both versions of the operation.
     let [start, stop, step, axes] = [[2, 1], [24, 12], [2, 1], [-3, 2]].map(|v| g.constant_i64(&v));
     let y = g.layer("Slice", "opset8").inputs(&[y, start, stop, step, axes]).output();
     let [start, stop, step] = [[0, 0, 1], [2, 11, 11], [1, 1, 1]].map(|v| g.constant_i64(&v));
@@ -233,8 +230,8 @@ fn parts_of_maps_keep_their_channels_last() {
     check(&g.finish().unwrap(), &[2, 20, 9, 7], 0.0, &steps);
 }
 
-/// Zeros around a map, as TensorFlow's models have them, are padding of the convolution; what is
-/// padded with anything else, cropped, or padded along other axes is not.
+/// Zero padding, as models from TensorFlow write it, becomes padding of the convolution. Other pad
+/// values, negative pads and other axes do not.
 #[test]
 fn zeros_around_a_map_are_padding() {
     let graph = |mode: &str, begin: [i64; 4], end: [i64; 4], value: f32, strided: bool| {
@@ -271,7 +268,7 @@ fn zeros_around_a_map_are_padding() {
     }
 }
 
-/// The image itself may have zeros around it.
+/// The input of the model may be padded too.
 #[test]
 fn zeros_around_an_image_are_padding() {
     let mut g = GraphBuilder::new("image");

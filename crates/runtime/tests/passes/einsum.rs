@@ -1,9 +1,9 @@
-//! Einsum as products: values by the definition, and what other passes make of it.
+//! Einsum to MatMul: values by definition, and what other passes make of it.
 
 use super::*;
 use std::collections::BTreeMap;
 
-/// The sum over all values of the labels, by the definition.
+/// The sum over all values of the labels, by definition.
 fn by_definition(equation: &str, operands: [(&[f32], &[usize]); 2]) -> Vec<f64> {
     let (left, result) = equation.split_once("->").unwrap();
     let labels: Vec<&str> = left.split(',').collect();
@@ -74,7 +74,7 @@ fn sums_are_products_of_matrices() {
     }
 }
 
-/// Diagonals, sums of one operand, sizes that are repeated, and empty ones stay what they are.
+/// Diagonals, sums of one operand, broadcast sizes and empty ones are not rewritten.
 #[test]
 fn other_sums_stay() {
     let cases: [(&str, &str, &str); 4] = [
@@ -96,7 +96,7 @@ fn other_sums_stay() {
     }
 }
 
-/// Weights need no movement when the model runs.
+/// Constant weights are not moved at run time.
 #[test]
 fn weights_are_laid_out_once() {
     let mut g = GraphBuilder::new("dense");

@@ -8,8 +8,7 @@ fn number(g: &mut GraphBuilder, value: f32) -> OutputRef {
     g.constant_f32(&[1, 1, 1], &[value])
 }
 
-/// `half · x · (1 + erf(scale · x))`, `order` telling how it is multiplied, behind a product of
-/// matrices.
+/// `half · x · (1 + erf(scale · x))` behind a MatMul; `order` is the order of the multiplications.
 fn gelu(order: usize, [half, one, scale]: [f32; 3], is_difference: bool) -> ir::Graph {
     let mut g = GraphBuilder::new("gelu");
     let x = g.parameter("x", F32, "2,9,24");
@@ -35,7 +34,7 @@ fn gelu_joins_the_product() {
     }
 }
 
-/// Other numbers in the same places are another function.
+/// The same pattern with other constants is another function.
 #[test]
 fn what_only_looks_like_gelu_stays() {
     let root = std::f32::consts::FRAC_1_SQRT_2;
@@ -98,7 +97,7 @@ fn layer_normalisation_is_one_step() {
     }
 }
 
-/// The mean of another tensor moves the rows elsewhere.
+/// Subtracting the mean of another tensor is no normalization.
 #[test]
 fn rows_less_the_mean_of_others_are_not_normalised() {
     let mut g = GraphBuilder::new("norm");
@@ -125,8 +124,7 @@ fn a_root_mean_square_may_be_a_power() {
     check(&g.finish().unwrap(), &[2, 9, 24], 1e-6, &["normalize"]);
 }
 
-/// γ and β need not be rows, nor the product and the sum that apply them repeat anything as they
-/// are written.
+/// γ and β need not be rows, if the Multiply and the Add that apply them do not broadcast the data.
 #[test]
 fn factors_of_each_element_follow_the_normalisation() {
     let mut g = GraphBuilder::new("norm");

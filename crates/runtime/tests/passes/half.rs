@@ -1,10 +1,10 @@
-//! Graphs of f16 are computed in f32 and rounded where an output leaves.
+//! f16 promotion: f16 graphs are computed in f32, and outputs are rounded to f16.
 
 use super::{binary, plan, unary};
 use ir::{Body, ElementType, Graph, GraphBuilder, OutputRef, PortMap, Role};
 use irrun_runtime::Tensor;
 
-/// A constant of f16 with given bits.
+/// An f16 constant with these bits.
 fn half(g: &mut GraphBuilder, dims: &[u64], bits: &[u16]) -> OutputRef {
     let bytes: Vec<u8> = bits.iter().flat_map(|b| b.to_le_bytes()).collect();
     g.constant(ElementType::F16, dims, &bytes)
@@ -15,7 +15,7 @@ fn finished(mut g: GraphBuilder, y: OutputRef) -> Graph {
     g.finish().unwrap()
 }
 
-/// What a graph gives for one input of f16, as bits.
+/// The bits of the output for one f16 input.
 fn run(graph: &Graph, optimize: bool, bits: &[u16]) -> Vec<u16> {
     let bytes: Vec<u8> = bits.iter().flat_map(|b| b.to_le_bytes()).collect();
     let input = Tensor::from_bytes(ElementType::F16, &[bits.len()], &bytes).unwrap();
@@ -32,13 +32,13 @@ fn nothing_overflows_between_operations() {
     let factor = half(&mut g, &[1], &[0x1419]); // 0.001
     let y = binary(&mut g, "Multiply", square, factor);
     let graph = finished(g, y);
-    // 300² · 0.001 is 90.06, and 300² is more than f16 holds; 2² · 0.001 is 0.004.
+    // 300² · 0.001 is 90.06, and 300² exceeds the range of f16; 2² · 0.001 is 0.004.
     assert_eq!(run(&graph, true, &[0x5cb0, 0x4000]), [0x55a1, 0x1c19]);
     assert_eq!(run(&graph, false, &[0x5cb0, 0x4000]), [0x7c00, 0x1c19]);
 }
 
-/// A Loop of so many iterations in which x becomes its square, and then a thousandth of what it
-/// gives; x is of f16, the Parameter of the body of another type or the same.
+/// A Loop of `iterations` in which x becomes x², followed by a multiplication by 0.001. x is f16;
+/// the Parameter of the body has type `parameter`.
 fn squares(iterations: i64, parameter: ElementType) -> Graph {
     let mut g = GraphBuilder::new("body");
     let x = g.parameter("x", parameter, "2");
@@ -67,7 +67,8 @@ fn squares(iterations: i64, parameter: ElementType) -> Graph {
 #[test]
 fn nothing_overflows_where_a_body_begins_or_ends() {
     use ElementType::{F16, F32};
-    // 17⁴ · 0.001 is 83.52, and 17⁴ is more than f16 holds; 2⁴ · 0.001 is 0.016, 2 · 0.001 0.002.
+    // 17⁴ · 0.001 is 83.52, and 17⁴ exceeds the range of f16; 2⁴ · 0.001 is 0.016, 2 · 0.001 is
+    // 0.002.
     for parameter in [F16, F32] {
         let twice = squares(2, parameter);
         assert_eq!(run(&twice, true, &[0x4c40, 0x4000]), [0x5539, 0x2419], "{parameter}");
@@ -88,7 +89,7 @@ fn a_range_is_not_rounded() {
     let distance = binary(&mut g, "Subtract", range, first);
     let y = binary(&mut g, "Add", x, distance);
     let graph = finished(g, y);
-    // From 2048 to 2052: of 2049 and 2051 f16 has only the neighbours.
+    // From 2048 to 2052; f16 cannot represent 2049 and 2051.
     assert_eq!(run(&graph, true, &[0, 0, 0, 0]), [0, 0x3c00, 0x4000, 0x4200]);
     assert_eq!(run(&graph, false, &[0, 0, 0, 0]), [0, 0, 0x4000, 0x4400]);
 }
@@ -105,7 +106,7 @@ fn a_convert_to_f32_reads_what_is_not_rounded() {
     let narrow = g.layer("Convert", "opset1").attribute("destination_type", "f16");
     let y = narrow.inputs(&[product]).output();
     let graph = finished(g, y);
-    // 300² · 0.001 is 90, and 300² is more than f16 holds.
+    // 300² · 0.001 is 90, and 300² exceeds the range of f16.
     assert_eq!(run(&graph, true, &[0x5cb0, 0x4000]), [0x55a0, 0x1c19]);
     assert_eq!(run(&graph, false, &[0x5cb0, 0x4000]), [0x7c00, 0x1c19]);
 }
@@ -123,7 +124,7 @@ fn a_convert_to_f16_rounds_nothing_but_an_output() {
     let three = half(&mut g, &[1], &[0x4200]);
     let y = binary(&mut g, "Multiply", narrow, three);
     let graph = finished(g, y);
-    // 0x3e01 / 3 is rounded up in f16, and three times that is the next number.
+    // 0x3e01 / 3 is rounded up in f16, and three times that is the next f16.
     assert_eq!(run(&graph, true, &[0x3e01]), [0x3e01]);
     assert_eq!(run(&graph, false, &[0x3e01]), [0x3e02]);
 }
@@ -144,7 +145,7 @@ fn what_is_fused_in_f32_is_fused_in_f16() {
     let graph = finished(g, y);
     let explained = plan(&graph, true).explain();
     let steps = explained.iter().filter(|line| !line.starts_with("pass")).count();
-    // Convert, the product with its bias and activation, Convert.
+    // Convert, the MatMul with bias and activation, Convert.
     assert_eq!(steps, 3, "{explained:#?}");
 }
 
@@ -152,7 +153,7 @@ fn what_is_fused_in_f32_is_fused_in_f16() {
 fn quantised_models_of_f16_are_multiplied_in_integers() {
     let mut g = GraphBuilder::new("quantised");
     let input = g.parameter("x", ElementType::F16, "1,32,8,8");
-    // -2.0625 and 2.046875: 0 is level 127.985.
+    // -2.0625 and 2.046875: 0 is the quantized value 127.985.
     let [low, high] = [0xc020, 0x4018].map(|bits| half(&mut g, &[], &[bits]));
     let x = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
     let x = x.inputs(&[input, low, high, low, high]).output();
@@ -173,7 +174,7 @@ fn quantised_models_of_f16_are_multiplied_in_integers() {
     assert!(explained.iter().any(|line| line.contains(": integers")), "{explained:#?}");
 }
 
-/// How many elements there are is known only while running, so the kernel is chosen then.
+/// The number of elements is known only at run time, so the kernel is deferred.
 #[test]
 fn a_conversion_like_f16_takes_any_shape() {
     let mut g = GraphBuilder::new("like");

@@ -1,5 +1,5 @@
-//! Caches that grow where they lie: what variables hold against lists of rows, and results against
-//! the graph as it is written.
+//! KV caches that grow in place: the values of variables against lists of rows, and results against
+//! the graph without optimisation.
 
 use super::numbers;
 use infer::Inputs;
@@ -12,17 +12,17 @@ const HEADS: usize = 2;
 /// Columns of keys and values.
 const COLUMNS: [usize; 2] = [20, 70];
 
-/// What is not as in the models that people have.
+/// A deviation from the usual model.
 #[derive(Clone, Copy, PartialEq)]
 enum But {
     EmptyOutput,
-    /// As many heads of the query as of the caches.
+    /// The query has as many heads as the caches.
     OneEach,
     /// The variables begin with three rows.
     Begun,
-    /// Heads are repeated to the length of a third variable.
+    /// The repetition of heads uses the length of a third variable.
     OtherLength,
-    /// The values are a result, too.
+    /// The values are also an output.
     Seen,
 }
 
@@ -43,7 +43,7 @@ fn read(g: &mut GraphBuilder, id: &str, columns: usize, rows: u64) -> OutputRef 
     g.layer("ReadValue", "opset6").attributes(&variable).inputs(&[first]).output()
 }
 
-/// A variable with new rows behind it, repeated for the heads of the query.
+/// A variable with new rows appended, repeated for the heads of the query.
 fn cache(g: &mut GraphBuilder, id: &str, columns: usize, beams: OutputRef, but: But) -> OutputRef {
     let new = g.parameter(id, ElementType::F32, &format!("?,{HEADS},?,{columns}"));
     let held = read(g, id, columns, if but == But::Begun { 3 } else { 0 });
@@ -96,13 +96,13 @@ fn session(graph: &Graph, optimize: bool, threads: usize) -> Session {
     plan.session_on(Arc::new(Threads::new(threads)))
 }
 
-/// Inputs of a step: new rows, the order of the beams, and a mask with as many columns.
+/// Inputs of a step: new rows, the indices of the beams, and a mask with `columns` columns.
 fn step(but: But, index: usize, rows: usize, order: [i32; BEAMS], columns: usize) -> Vec<Tensor> {
     let heads = if but == But::OneEach { HEADS } else { 2 * HEADS };
     let tensor = |sizes: [usize; 4], seed: usize| {
         Tensor::from_vec(&sizes, numbers(sizes.iter().product(), seed)).unwrap()
     };
-    // The last column of every third row is hidden, and all of the first row of step 5.
+    // The mask hides the last column of every third row, and the whole first row of step 5.
     let seen =
         |i: usize| u8::from(!(i + 1).is_multiple_of(3 * columns) && (index != 5 || i >= columns));
     let mask = (0..BEAMS * rows * columns).map(seen).collect();
@@ -118,7 +118,7 @@ fn step(but: But, index: usize, rows: usize, order: [i32; BEAMS], columns: usize
 /// The rows of one head of one beam.
 type Rows = Vec<f32>;
 
-/// What a cache holds after a step, by beams and heads.
+/// The rows of a cache after a step, by beams and heads.
 fn grown(held: &[Rows], order: [i32; BEAMS], new: &Tensor) -> Vec<Rows> {
     let &[_, _, rows, columns] = new.sizes() else { panic!("new rows have four axes") };
     let values = new.as_slice::<f32>().unwrap();
@@ -164,8 +164,8 @@ const STEPS: [(usize, [i32; BEAMS]); 14] = [
     (40, [1, 1]),
 ];
 
-/// Runs steps and compares what variables hold with lists of rows, and results with those of the
-/// graph as it is written.
+/// Runs steps and compares variables with lists of rows, and results with those of the graph
+/// without optimisation.
 fn compare(but: But, threads: usize) -> Session {
     let graph = model(but);
     let (mut written, mut session) = (session(&graph, false, 1), session(&graph, true, threads));
@@ -218,8 +218,8 @@ fn tokens_one_by_one_copy_nothing() {
     assert!(kernels.contains(&"cached attention") && !kernels.iter().any(copies), "{kernels:?}");
 }
 
-/// Where it does not follow from the graph that heads are repeated to the length of their cache, or
-/// others see it, nothing changes.
+/// If the graph does not prove that heads are repeated to the length of their cache, or other nodes
+/// read the cache, nothing is fused.
 #[test]
 fn what_others_see_is_copied() {
     let session = compare(But::Seen, 2);
@@ -233,7 +233,7 @@ fn what_others_see_is_copied() {
     }
     let kernels = kernels(&session);
     assert!(kernels.contains(&"attention"), "{kernels:?}");
-    // The plans of single lengths see that they agree; the one for all does not.
+    // Plans for fixed lengths see that the lengths agree; the plan for all lengths does not.
     let other = Tensor::zeros(ElementType::F32, &[BEAMS, HEADS, 3, 1]).unwrap();
     session.set_variable("other", other).unwrap();
     let error = session.run(&step(But::OtherLength, 8, 1, [0, 1], 9)).unwrap_err().to_string();
@@ -248,8 +248,8 @@ fn session_with_other(graph: &Graph) -> Session {
     session
 }
 
-/// A run that fails when rows have been added already leaves variables as they were, whatever it
-/// did to the order of beams; so does the first run of all.
+/// A run that fails after rows were appended leaves the variables unchanged, also if it reordered
+/// beams; so does the very first run.
 #[test]
 fn a_run_that_fails_adds_nothing() {
     let but = But::EmptyOutput;
@@ -272,7 +272,7 @@ fn a_run_that_fails_adds_nothing() {
     assert!(session.variables().unwrap().is_empty());
 }
 
-/// What a variable is given replaces what has grown, and grows in turn.
+/// A value that is set replaces the grown cache, and grows in turn.
 #[test]
 fn a_cache_that_is_set_grows_on() {
     let but = But::EmptyOutput;
@@ -289,7 +289,7 @@ fn a_cache_that_is_set_grows_on() {
     let inputs = step(but, 4, 1, [0, 1], 11);
     session.run(&inputs).unwrap();
     assert!(held(&session, "values") == grown(&before, [0, 1], &inputs[4]));
-    // One alone: there are fewer keys than values.
+    // Keys alone: there are fewer keys than values.
     let keys = Tensor::zeros(ElementType::F32, &[BEAMS, HEADS, 2, COLUMNS[0]]).unwrap();
     session.set_variable("keys", keys).unwrap();
     session.run(&step(but, 5, 1, [0, 1], 3)).unwrap_err();

@@ -1,5 +1,5 @@
 //! What each pass does to a graph, and that the numbers stay: the optimised plan against the graph
-//! as it is written, in the first run and in the second, which reads prepared weights.
+//! as written, in the first run and in the second, which reads packed weights.
 
 mod bf16;
 mod channels_last;
@@ -20,7 +20,7 @@ fn plan(graph: &Graph, optimize: bool) -> Plan {
     irrun_runtime::compile_with(graph, &facts, &Options { optimize, ..Options::default() }).unwrap()
 }
 
-/// Numbers around 0 that differ from each other.
+/// Different numbers around 0.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
 }
@@ -44,8 +44,8 @@ fn with_ints(g: &mut GraphBuilder, kind: &str, a: OutputRef, ints: &[i64]) -> Ou
     g.layer(kind, "opset1").attributes(&[flag]).inputs(&[a, ints]).output()
 }
 
-/// Checks that a graph of one input gives the same numbers both ways, up to `tolerance`, and that
-/// the optimised plan has exactly these steps.
+/// Checks that a graph of one input gives the same numbers optimised and as written, up to
+/// `tolerance`, and that the optimised plan has exactly these steps.
 #[track_caller]
 fn check(graph: &Graph, sizes: &[usize], tolerance: f32, steps: &[&str]) {
     let plan_of = plan(graph, true);

@@ -1,4 +1,4 @@
-//! HorizontalMatMul and what is done to rows, movements, and what is left out.
+//! MatMul with post-ops, movements read through, horizontal GEMM fusion, folding.
 
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
 use ir::ElementType::{F16, F32, I8, I64, U8};
@@ -20,8 +20,8 @@ fn bias_activation_and_residual_join_the_product() {
     check(&g.finish().unwrap(), &[2, 9, 24], 0.0, &["matmul"]);
 }
 
-/// As PyTorch's addmm: rows are flattened for the product, and what follows has all axes again.
-/// Where the last axis changes, the product ends.
+/// As in PyTorch's addmm: rows are flattened for the MatMul, and the post-ops have all axes again.
+/// A Reshape that changes the last axis ends the fusion.
 #[test]
 fn what_follows_a_reshape_joins_the_product() {
     let reshape = |g: &mut GraphBuilder, x: OutputRef, sizes: &[i64]| {
@@ -47,7 +47,7 @@ fn what_follows_a_reshape_joins_the_product() {
     }
 }
 
-/// The second operand is aligned at axis 1, not at the columns that the product has.
+/// The second operand is aligned at axis 1, not at the columns of the MatMul.
 #[test]
 fn an_operand_that_is_aligned_elsewhere_does_not_join() {
     let mut g = GraphBuilder::new("pdpd");
@@ -87,7 +87,7 @@ fn rows_are_normalised_scaled_and_shifted_in_one_step() {
     check(&g.finish().unwrap(), &[3, 7, 40], 0.0, &["normalize"]);
 }
 
-/// Bit for bit, whatever the length of a row; not where another axis or something else is reduced.
+/// RMSNorm fusion keeps the bits for any row length. No fusion for other axes or other reductions.
 #[test]
 fn rows_are_divided_by_their_root_mean_square_in_one_step() {
     let one_step = ["normalize"];
@@ -158,7 +158,7 @@ fn rotary_embeddings_are_one_step_and_read_where_their_data_were() {
     }
 }
 
-/// Roll and Reshape of a Swin block: shift, partition into windows, product.
+/// Roll and Reshape of a Swin block: shift, partition into windows, MatMul.
 #[test]
 fn a_chain_of_movements_is_read_through_by_the_product() {
     let mut g = GraphBuilder::new("windows");
@@ -191,7 +191,7 @@ fn a_chain_of_movements_is_one_copy() {
 fn attention_is_recognised_and_reads_and_writes_where_it_is_needed() {
     let mut g = GraphBuilder::new("attention");
     let x = g.parameter("x", F32, "2,6,48");
-    // Three heads of 16: query, key and value are the data itself.
+    // Three heads of 16; query, key and value are the input itself.
     let heads = with_ints(&mut g, "Reshape", x, &[2, 6, 3, 16]);
     let heads = with_ints(&mut g, "Transpose", heads, &[0, 2, 1, 3]);
     let scores = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
@@ -209,7 +209,7 @@ fn attention_is_recognised_and_reads_and_writes_where_it_is_needed() {
     check(&g.finish().unwrap(), &[2, 6, 48], 1e-6, &["attention", "unary"]);
 }
 
-/// The gate of an MLP multiplies what goes beside it, whichever operand it is.
+/// The gate of an MLP multiplies the other projection, as either operand.
 #[test]
 fn a_product_and_its_gate_are_one_step() {
     for (rows, first) in [(1, true), (3, false)] {
@@ -231,7 +231,7 @@ fn a_product_and_its_gate_are_one_step() {
     }
 }
 
-/// Queries, keys and values of one token: with a bias, compressed, and as wide as no panel.
+/// Query, key and value of one token: with a bias, compressed, and narrower than a panel.
 #[test]
 fn products_of_the_same_few_rows_are_one_step() {
     for rows in [1, 3] {
@@ -258,7 +258,7 @@ fn products_of_the_same_few_rows_are_one_step() {
     }
 }
 
-/// Matrices of their own for each row of a batch.
+/// A batched B: the matrices differ per batch element, so B is not read compressed.
 #[test]
 fn compressed_weights_are_computed_once() {
     let mut g = GraphBuilder::new("decompress");
@@ -275,11 +275,11 @@ fn compressed_weights_are_computed_once() {
     let y = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
     let y = y.inputs(&[x, wide]).output();
     g.result("y", y);
-    // The scale is a power of two: no value is rounded in f16 either.
+    // The scale is a power of two, so f16 does not round either.
     check(&g.finish().unwrap(), &[2, 4, 512], 0.0, &["once", "matmul"]);
 }
 
-/// Of a table only the rows that are wanted are converted, also where an index is out of range.
+/// Only the gathered rows of a table are converted, also with an index out of range.
 #[test]
 fn rows_are_gathered_before_they_are_decompressed() {
     let mut g = GraphBuilder::new("embedding");
@@ -315,7 +315,7 @@ pub(super) fn half_bytes(value: f32) -> Vec<u8> {
     irrun_runtime::convert(&value, F16).unwrap().bytes().to_vec()
 }
 
-/// Factors that are aligned at the first axis are those of rows: they are not the same for all.
+/// Scales aligned at the first axis belong to rows, so they are gathered with them.
 #[test]
 fn rows_with_factors_of_their_own_are_gathered_scaled() {
     let mut g = GraphBuilder::new("factors");
@@ -342,13 +342,13 @@ fn rows_with_factors_of_their_own_are_gathered_scaled() {
     assert_eq!(found, written);
 }
 
-/// Sizes that only computing tells are known to all that follow, however many operations are
-/// between.
+/// Sizes that only folding can compute are known to all nodes that follow, however many operations
+/// are between.
 #[test]
 fn shapes_follow_from_what_is_folded() {
     let mut g = GraphBuilder::new("sizes");
     let x = g.parameter("x", F32, "12");
-    // 3 and 4, of which propagation knows nothing.
+    // 3 and 4, which propagation does not know.
     let steps = g.constant_i64(&[3, 1]);
     let axis = g.constant(I64, &[], &[0; 8]);
     let sizes = g.layer("CumSum", "opset3").inputs(&[steps, axis]).output();
@@ -375,7 +375,7 @@ fn what_does_nothing_or_twice_the_same_is_dropped() {
     check(&g.finish().unwrap(), &[4, 6], 0.0, &["unary", "binary"]);
 }
 
-/// Proposal-1 and -4 have the same attributes, but not the same number of outputs.
+/// Proposal-1 and -4 have the same attributes, but a different number of outputs.
 #[test]
 fn versions_with_other_outputs_are_not_shared() {
     let mut g = GraphBuilder::new("versions");

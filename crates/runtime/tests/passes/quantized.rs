@@ -1,17 +1,17 @@
-//! Models that are quantised: products of integers, and levels that stay bytes.
+//! Quantized models: integer convolutions and MatMuls, and values that stay u8.
 
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
 use ir::ElementType::{F32, I8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use irrun_runtime::Tensor;
 
-/// Attributes of a convolution without padding, and of one with a position around the map.
+/// Attributes of a convolution without padding, and of one padded by 1.
 const UNPADDED: [(&str, &str); 4] =
     [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
 const PADDED: [(&str, &str); 4] =
     [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
 
-/// Rounded to 256 levels between limits.
+/// A FakeQuantize to 256 quantized values between limits.
 fn fake_quantized(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
     let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
     let levels = [("levels", "256")];
@@ -21,7 +21,7 @@ fn fake_quantized(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> Ou
         .output()
 }
 
-/// Integers times a scale for each element of the first axis.
+/// Integers times a scale per element of the first axis.
 fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
     let count = dims.iter().product::<u64>() as usize;
     let bytes: Vec<u8> = (0..count).map(|i| ((i + seed) * 37 % 251) as u8).collect();
@@ -55,11 +55,11 @@ fn quantized_values_are_multiplied_as_integers() {
     let y = binary(&mut g, "Add", y, first);
     g.result("y", y);
     let steps = ["integers", "integers", "copy"];
-    // Values between two levels may go to the other one.
+    // Values halfway between two quantized values may round to the other one.
     check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
 }
 
-/// As NNCF quantises what depthwise convolutions read: each channel has levels of its own.
+/// As NNCF quantizes the input of depthwise convolutions: each channel has its own parameters.
 #[test]
 fn channels_are_quantized_while_requantizing() {
     let mut g = GraphBuilder::new("channels");
@@ -77,12 +77,12 @@ fn channels_are_quantized_while_requantizing() {
         g.layer("GroupConvolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
     g.result("y", y);
     let steps = ["fake", "copy", "integers", "convolution", "copy"];
-    // Values between two levels may go to the other one.
+    // Values halfway between two quantized values may round to the other one.
     check(&g.finish().unwrap(), &[1, 20, 9, 11], 0.05, &steps);
 }
 
-/// A file may pool levels any number of times, and no pass may need a call within a call for each.
-/// From the third time on nothing changes in a map of four by four.
+/// A file may hold any number of poolings, so no pass may recurse once per pooling. From the third
+/// time on the values of a 4×4 image do not change.
 #[test]
 fn quantized_values_may_be_pooled_any_number_of_times() {
     let pool = [
@@ -113,7 +113,7 @@ fn quantized_values_may_be_pooled_any_number_of_times() {
     assert_eq!(pooled(20_000), pooled(3));
 }
 
-/// Rounded for one convolution, and to other levels for another one.
+/// Quantized for one convolution, and with other parameters for another.
 #[test]
 fn quantization_is_that_of_the_reader() {
     let convolved = |g: &mut GraphBuilder, x: OutputRef, seed: usize| {
@@ -137,7 +137,7 @@ fn quantization_is_that_of_the_reader() {
 fn rows_of_quantized_values_are_multiplied_as_integers() {
     for (low, high, steps) in [
         (-1.28, 1.27, &["integers"][..]),
-        // No level is 0.
+        // 0 is not a quantized value.
         (0.5, 1.5, &["fake", "matmul"]),
     ] {
         let mut g = GraphBuilder::new("rows");
@@ -153,7 +153,7 @@ fn rows_of_quantized_values_are_multiplied_as_integers() {
     }
 }
 
-/// The kernels of the steps whose results are bytes.
+/// The kernels of the steps whose results are u8.
 fn bytes_of(graph: &Graph) -> Vec<String> {
     let all = plan(graph, true).explain();
     let step = |line: &String| {
@@ -163,8 +163,8 @@ fn bytes_of(graph: &Graph) -> Vec<String> {
     all.iter().filter_map(step).collect()
 }
 
-/// An inverted residual as NNCF quantises it: what the depthwise convolution reads has levels of
-/// each channel, or of all, what it writes those of the next. All are bytes, and all bits those of
+/// An inverted residual as NNCF quantizes it: the input of the depthwise convolution has parameters
+/// per channel or for all, its output those of the next layer. All are u8, with the bits of the f32
 /// values.
 #[test]
 fn quantized_values_stay_bytes_through_depthwise_convolutions() {
@@ -198,8 +198,8 @@ fn quantized_values_stay_bytes_through_depthwise_convolutions() {
     }
 }
 
-/// A fire module as in SqueezeNet: two convolutions of equal quantization side by side, and what
-/// follows. With one reader in f32 more, nothing is bytes behind the first convolution.
+/// A fire module as in SqueezeNet: two parallel convolutions with equal quantization, and what
+/// follows. With one more f32 reader, nothing after the first convolution is u8.
 #[test]
 fn quantized_values_stay_bytes_through_concat() {
     const STEPS: [&str; 8] =
@@ -235,13 +235,13 @@ fn quantized_values_stay_bytes_through_concat() {
         }
         let graph = g.finish().unwrap();
         assert_eq!(bytes_of(&graph), bytes);
-        // Values between two levels may go to the other one.
+        // Values halfway between two quantized values may round to the other one.
         check(&graph, &[1, 20, 9, 11], 0.02, steps);
     }
 }
 
-/// What a convolution of values gives is rounded by a step of its own, to bytes where a depthwise
-/// convolution reads it: by one quantizer, or by one for each channel.
+/// The result of an f32 convolution is quantized by a step of its own, to u8 if a depthwise
+/// convolution reads it, with one quantizer or one per channel.
 #[test]
 fn values_are_quantized_for_depthwise_convolutions() {
     for highs in [vec![2.0], (1..=40).map(|i| i as f32 * 0.1).collect::<Vec<f32>>()] {
@@ -260,7 +260,7 @@ fn values_are_quantized_for_depthwise_convolutions() {
         g.result("y", y);
         let graph = g.finish().unwrap();
         assert_eq!(bytes_of(&graph), ["quantize"]);
-        // Values between two levels may go to the other one.
+        // Values halfway between two quantized values may round to the other one.
         check(
             &graph,
             &[2, 20, 9, 11],
@@ -270,7 +270,7 @@ fn values_are_quantized_for_depthwise_convolutions() {
     }
 }
 
-/// Behind squeeze and excitation the channels are multiplied by their gates while they are rounded.
+/// After squeeze and excitation, channels are multiplied by their gates while they are quantized.
 #[test]
 fn gates_are_multiplied_while_quantizing() {
     let mut g = GraphBuilder::new("gates");
@@ -288,6 +288,6 @@ fn gates_are_multiplied_while_quantizing() {
     let y = g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
     g.result("y", y);
     let steps = ["copy", "convolution", "unary", "integers", "copy"];
-    // Values between two levels may go to the other one.
+    // Values halfway between two quantized values may round to the other one.
     check(&g.finish().unwrap(), &[2, 24, 9, 7], 0.05, &steps);
 }

@@ -1,4 +1,4 @@
-//! Weights that products read as they are stored.
+//! Compressed weights, which MatMuls read as they are stored.
 
 use super::matmul::half_bytes;
 use super::{binary, check, constant, numbers, unary};
@@ -7,20 +7,20 @@ use ir::ElementType::{self, F16, F32, I4, I8, I64, U4, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use irrun_runtime::{Activations, Options, Precision, Tensor};
 
-/// How weights of 96 columns and 384 terms are stored.
+/// The storage of weights with 96 columns and k = 384.
 #[derive(Clone, Copy)]
 struct Form {
     element_type: ElementType,
-    /// Sizes of the elements, and of scales and zero points.
+    /// The shape of the elements, and that of scales and zero points.
     sizes: &'static [u64],
     factors: &'static [u64],
-    /// The type of zero points, if there are any.
+    /// The type of the zero points, if there are any.
     zeros: Option<ElementType>,
-    /// What the sums of scales are computed in.
+    /// The type in which weights are scaled.
     wide: &'static str,
 }
 
-/// Bits that no two neighbours have in common, for elements of any type.
+/// Bytes for elements of any type, in which neighbours differ.
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|i| ((i * 2_654_435_761) >> 9) as u8).collect()
 }
@@ -66,8 +66,8 @@ impl Form {
     }
 }
 
-/// By columns, in groups or not, with zero points or not, scaled in f16 or in f32: one step, which
-/// has the bits of the operations one by one, from few rows to many.
+/// Column by column, with and without groups and zero points, scaled in f16 or f32: one step with
+/// the bits of the separate operations, for few rows and for many.
 #[test]
 fn weights_of_columns_stay_compressed() {
     let form = |element_type, sizes, factors, zeros, wide| Form {
@@ -100,9 +100,9 @@ fn weights_of_columns_stay_compressed() {
     }
 }
 
-/// With `--activations int8` rows are quantized by groups of 32 terms: outputs differ from those of
-/// the model as written, by no more than the largest of each group of `x` times its weights / 254
-/// allows. The first run, which packs the weights, has the bits of the second.
+/// With `--activations int8`, rows are quantized in groups of 32 along k. The error against the
+/// model as written is bounded by the largest value of each group of `x`, times its weights,
+/// divided by 254. The first run, which packs the weights, has the bits of the second.
 #[test]
 fn rows_are_quantized_where_that_is_asked_for() {
     let form = |element_type, sizes, factors| Form {
@@ -200,7 +200,7 @@ fn weights_in_f16_stay_so() {
     }
 }
 
-/// Scales of single terms, and zero points that no element could be: computed once, as written.
+/// Scales per element of k, and zero points outside of the element type: computed once, as written.
 #[test]
 fn other_weights_are_decompressed() {
     let mut g = GraphBuilder::new("others");
@@ -223,7 +223,7 @@ fn other_weights_are_decompressed() {
     check(&g.finish().unwrap(), &[2, 384], 0.0, &["once", "once", "matmul", "binary"]);
 }
 
-/// Scales that are aligned at the first axis, which are those of terms.
+/// Scales that are aligned at the first axis, which is k.
 #[test]
 fn scales_that_are_aligned_elsewhere_are_computed_once() {
     let mut g = GraphBuilder::new("pdpd");
@@ -240,7 +240,7 @@ fn scales_that_are_aligned_elsewhere_are_computed_once() {
     check(&g.finish().unwrap(), &[2, 384], 0.0, &["once", "matmul"]);
 }
 
-/// What a graph of one input in f32 gives, twice.
+/// The outputs of a graph of one f32 input, in two runs.
 fn outputs(
     graph: &Graph,
     sizes: &[usize],
@@ -254,8 +254,8 @@ fn outputs(
     [(); 2].map(|_| session.run(&input).unwrap()[0].as_slice().unwrap().to_vec())
 }
 
-/// Rounded to bf16 they have the bits of f32 weights that are rounded; few rows are computed in
-/// f32.
+/// In bf16, compressed weights give the bits of f32 weights that are converted to bf16. Few rows
+/// are computed in f32.
 #[test]
 fn stored_weights_can_be_rounded() {
     let form = |element_type, sizes, factors, zeros| Form {

@@ -1,10 +1,10 @@
-//! What models are made of: convolutions, products, normalisations, attention.
+//! Layers of models: convolutions, MatMuls, normalization, attention.
 
 use super::net::{Choices, Net, Value, noise};
 use ir::ElementType::{I8, U4};
 use ir::OutputRef;
 
-/// What a layer of weights is followed by.
+/// What follows a layer with weights.
 fn finished(net: &mut Net, y: Value, channels: usize, c: &mut Choices) -> Value {
     let mut own = vec![1; y.rank()];
     own[channels] = y.sizes[channels];
@@ -46,13 +46,13 @@ impl Windows {
         }
     }
 
-    /// As many as there are elements.
+    /// Windows that keep the size.
     fn around(c: &mut Choices) -> Windows {
         let (taps, dilation) = (c.of(&[1, 3, 5]), c.of(&[1, 2]));
         Windows { taps, stride: 1, dilation, pads: [(taps - 1) * dilation / 2; 2] }
     }
 
-    /// How many there are.
+    /// The number of windows.
     fn over(&self, size: usize) -> Option<usize> {
         let reach = (self.taps - 1) * self.dilation;
         let free = (size + self.pads[0] + self.pads[1]).checked_sub(reach + 1)?;
@@ -74,7 +74,7 @@ fn convolved(
     convolved_by(net, x, windows, filters, grouped, Net::weights)
 }
 
-/// The same with filters of these sizes, for sums of so many products.
+/// The same with filters of these sizes, scaled for sums of `terms` products.
 fn convolved_by(
     net: &mut Net,
     x: &Value,
@@ -116,7 +116,7 @@ pub(crate) fn convolution(net: &mut Net, x: &Value, c: &mut Choices) -> Option<V
     Some(finished(net, y, 1, c))
 }
 
-/// Of single positions, which is a product.
+/// A 1×1 convolution, which is a GEMM.
 pub(crate) fn pointwise(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if !is_map(x) {
         return None;
@@ -152,7 +152,7 @@ pub(crate) fn grouped(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value
     Some(finished(net, y, 1, c))
 }
 
-/// Convolutions side by side, and one that reads all of them.
+/// Parallel convolutions, and one that reads the Concat of all.
 pub(crate) fn pyramid(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() != 4 {
         return None;
@@ -170,7 +170,7 @@ pub(crate) fn pyramid(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value
     pointwise(net, &all, c)
 }
 
-/// Values rounded to levels, and integers that multiply them, as quantised models have it.
+/// Quantized values and integer weights, as in quantized models.
 pub(crate) fn quantised(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if !is_map(x) {
         return None;
@@ -197,7 +197,7 @@ pub(crate) fn quantised(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Val
     Some(if c.flag() { rounded(net, &y, c) } else { y })
 }
 
-/// To 256 levels, from 0 or from a negative limit, for all channels or for each.
+/// A FakeQuantize to 256 quantized values, from 0 or a negative limit, per tensor or per channel.
 fn rounded(net: &mut Net, x: &Value, c: &mut Choices) -> Value {
     let mut own = vec![1; x.rank()];
     own[1] = x.sizes[1];
@@ -209,7 +209,7 @@ fn rounded(net: &mut Net, x: &Value, c: &mut Choices) -> Value {
     net.op(("FakeQuantize", "opset1"), &[("levels", "256")], &inputs, &x.sizes)
 }
 
-/// The means of a map, a gate of them, and the map multiplied by it.
+/// The means of the channels, gates computed from them, and the channels times the gates.
 pub(crate) fn squeeze_and_excitation(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() != 4 {
         return None;
@@ -323,7 +323,7 @@ pub(crate) fn group_norm(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Va
     Some(net.op(("GroupNormalization", "opset12"), &attributes, &[x.port, scale, shift], &x.sizes))
 }
 
-/// Along the last axis or others, with scale and shift or not.
+/// Along the last axis or others, with or without scale and bias.
 pub(crate) fn normalized(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let last = x.rank() - 1;
     let axes: Vec<usize> = match c.below(3) {
@@ -362,7 +362,7 @@ pub(crate) fn normalized(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Va
     Some(if c.flag() { net.linear(&y, 24, c.flag()) } else { y })
 }
 
-/// Weights of columns in bytes or half bytes, with zero points, as NNCF writes them.
+/// Weights of 8 or 4 bits, column by column, with zero points, as NNCF writes them.
 fn compressed(net: &mut Net, columns: usize, terms: usize, c: &mut Choices) -> OutputRef {
     let halves = terms.is_multiple_of(2) && c.flag();
     let count = columns * terms;
@@ -395,7 +395,7 @@ pub(crate) fn linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value>
     }
 }
 
-/// Enough columns for the weights to stay as they are stored, and back.
+/// A compressed MatMul with enough columns for the weights to stay compressed, and one back.
 pub(crate) fn compressed_linear(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let last = x.rank() - 1;
     let terms = x.sizes[last];
@@ -407,7 +407,7 @@ pub(crate) fn compressed_linear(net: &mut Net, x: &Value, c: &mut Choices) -> Op
     Some(net.product(&y, weights, 16, true))
 }
 
-/// A gate times what it lets through, and back.
+/// A gated MLP: gate times up projection, and down projection.
 pub(crate) fn gated_mlp(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let gate = net.linear(x, 32, true);
     let gate = net.unary(c.of(&["Swish", "Gelu"]), &gate);
@@ -417,7 +417,7 @@ pub(crate) fn gated_mlp(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Val
     Some(net.binary("Add", &y, x.port))
 }
 
-/// A value with itself: products of rows with rows, or of columns with columns.
+/// A value times itself: rows with rows, or columns with columns.
 pub(crate) fn with_itself(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     if x.rank() < 2 {
         return None;
@@ -434,7 +434,7 @@ pub(crate) fn with_itself(net: &mut Net, x: &Value, c: &mut Choices) -> Option<V
     Some(net.binary("Multiply", &y, scale))
 }
 
-/// Halves of rows, the other way round and turned, as the embedding of positions has them.
+/// RoPE as models write it: the halves of each row are swapped, and the upper one is negated.
 fn rotated(net: &mut Net, x: &Value, c: &mut Choices) -> Value {
     let last = x.rank() - 1;
     let half = x.sizes[last] / 2;
@@ -461,7 +461,7 @@ fn rotated(net: &mut Net, x: &Value, c: &mut Choices) -> Value {
     net.binary("Add", &straight, crossed.port)
 }
 
-/// Heads of queries, keys and values of `[batch, tokens, channels]`, and back.
+/// Attention with heads of `[batch, tokens, channels]`.
 pub(crate) fn attention(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let [batch, tokens, channels] = x.sizes[..] else { return None };
     let (heads, size) = (c.of(&[2, 1, 4]), c.of(&[8, 16, 6]));
@@ -507,7 +507,7 @@ pub(crate) fn attention(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Val
     Some(if c.flag() { net.binary("Add", x, y.port) } else { y })
 }
 
-/// A map as rows of its channels, or rows as a map.
+/// An image as rows of its channels, or rows as an image.
 pub(crate) fn rows_and_maps(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     match x.sizes[..] {
         [n, channels, h, w] => {

@@ -1,6 +1,5 @@
-//! Random graphs: whatever passes make of them, the numbers are those of the graph as it is
-//! written, in the first run and in later ones, with any number of threads and with sizes that are
-//! not known when it is planned.
+//! Random graphs: optimised plans give the numbers of the graph as written, in the first run and in
+//! later ones, with any number of threads, and with sizes unknown at compile time.
 
 mod layers;
 mod net;
@@ -65,10 +64,10 @@ const STEPS: &[Grow] = &[
     layers::rows_and_maps,
 ];
 
-/// Elements of the largest value.
+/// The most elements of a value.
 const MOST: usize = 40_000;
 
-/// One step: which one, of how recent a value, and its own numbers.
+/// One step: which operation, how recent its input is, and further choices.
 type Step = (u16, u16, Vec<u16>);
 
 fn grow(sizes: &[usize], open: &[bool], steps: &[Step]) -> Net {
@@ -85,7 +84,7 @@ fn grow(sizes: &[usize], open: &[bool], steps: &[Step]) -> Net {
         let read = net.read.len();
         match grow(&mut net, &x, &mut Choices(numbers.iter())) {
             Some(y) if y.count() <= MOST && y.rank() > 0 => net.values.push(y),
-            // What it has added is read by nothing.
+            // The values that it added are not read.
             _ => net.read.truncate(read),
         }
     }
@@ -112,7 +111,8 @@ fn check(sizes: &[usize], open: &[bool], steps: &[Step]) {
     let rounds = net.rounds;
     let graph = net.finish();
     let values = noise(sizes.iter().product(), 7);
-    // What rounding the input makes of the outputs, another order of sums may make of them too.
+    // The effect of a small change of the input on the outputs; another order of sums may change
+    // them as much.
     let rounded = values.iter().map(|v| v + v * 1e-6).collect();
     let [input, rounded] = [values, rounded].map(|v| [Tensor::from_vec(sizes, v).unwrap()]);
     let as_written = Options { optimize: false, ..Options::default() };
@@ -125,7 +125,7 @@ fn check(sizes: &[usize], open: &[bool], steps: &[Step]) {
     for (i, a) in first.iter().enumerate() {
         let (moved, _) = difference(&rounded[i], &written[i]);
         let (difference, largest) = difference(a, &written[i]);
-        // A value between two levels may go to the other one.
+        // A value halfway between two quantized values may round to the other one.
         let part = if rounds { 0.05 } else { 2e-4 };
         let bound = part * largest + 30.0 * moved;
         assert!(difference <= bound, "output {i}: {difference}, at most {bound}\n{explain}");
@@ -140,8 +140,8 @@ fn check(sizes: &[usize], open: &[bool], steps: &[Step]) {
     check_rounded(&graph, &input, &written);
 }
 
-/// By products of rounded operands: as far from the graph in f32 as it is as written, at most some
-/// times.
+/// In bf16: the distance to the f32 results may be at most a few times that of the bf16 graph as
+/// written.
 fn check_rounded(graph: &Graph, input: &[Tensor], exact: &[Tensor]) {
     let options = Options { precision: Precision::Bf16, ..Options::default() };
     let as_written = Options { optimize: false, ..options.clone() };
@@ -177,7 +177,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((any::<u16>(), any::<u16>(), numbers), 1..20)
 }
 
-/// The same graphs each time, or others by `PROPTEST_RNG_SEED`, and more by `PROPTEST_CASES`.
+/// The same graphs each time; `PROPTEST_RNG_SEED` gives others, `PROPTEST_CASES` more.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     let cases = config.cases.max(1000);

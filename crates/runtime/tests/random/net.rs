@@ -1,9 +1,9 @@
-//! A graph that grows by one operation at a time, with the sizes of every value in it.
+//! A graph that grows by one operation at a time, with the sizes of all its values.
 
 use ir::ElementType::{F32, I64};
 use ir::{Graph, GraphBuilder, OutputRef};
 
-/// A value in f32.
+/// An f32 value.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     pub port: OutputRef,
@@ -20,8 +20,7 @@ impl Value {
     }
 }
 
-/// Numbers that decide what a graph looks like: the fewer and the smaller they are, the simpler it
-/// is.
+/// Numbers that determine a graph: the fewer and smaller they are, the simpler the graph.
 pub(crate) struct Choices<'a>(pub std::slice::Iter<'a, u16>);
 
 impl Choices<'_> {
@@ -39,17 +38,17 @@ impl Choices<'_> {
     }
 }
 
-/// The graph, and its values that may be read.
+/// The graph, and the values that nodes may read.
 pub(crate) struct Net {
     pub g: GraphBuilder,
     pub values: Vec<Value>,
     pub read: Vec<OutputRef>,
-    /// Whether values go to one of two levels.
+    /// Whether values are quantized, so that they may round to a neighbour.
     pub rounds: bool,
     seed: u64,
 }
 
-/// Values between -1 and 1 that differ from each other.
+/// Different values between -1 and 1.
 pub(crate) fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let step = |_| {
@@ -75,7 +74,7 @@ impl Net {
         }
     }
 
-    /// The values that nothing reads are its results.
+    /// Makes the values that nothing reads results.
     pub(crate) fn finish(self) -> Graph {
         let Net { mut g, values, read, .. } = self;
         for (i, value) in values.iter().filter(|value| !read.contains(&value.port)).enumerate() {
@@ -84,7 +83,7 @@ impl Net {
         g.finish().unwrap()
     }
 
-    /// Numbers of about the size that leaves sums of `terms` products as large as their factors.
+    /// Weights scaled so that sums of `terms` products are as large as the inputs.
     pub(crate) fn weights(&mut self, sizes: &[usize], terms: usize) -> OutputRef {
         self.seed += 1;
         let scale = 1.5 / (terms as f32).sqrt();
@@ -116,7 +115,7 @@ impl Net {
         self.g.constant(I64, &[], &value.to_le_bytes())
     }
 
-    /// A layer of one output.
+    /// A layer with one output.
     pub(crate) fn op(
         &mut self,
         (kind, version): (&str, &str),
@@ -129,7 +128,7 @@ impl Net {
         outputs.remove(0)
     }
 
-    /// A layer of outputs of these sizes.
+    /// A layer with outputs of these sizes.
     pub(crate) fn ops(
         &mut self,
         (kind, version): (&str, &str),
@@ -159,7 +158,7 @@ impl Net {
         self.op((kind, version), attributes, &[x.port], &x.sizes)
     }
 
-    /// An operation of two values that gives the sizes of the first.
+    /// A binary operation whose output has the sizes of `x`.
     pub(crate) fn binary(&mut self, kind: &str, x: &Value, other: OutputRef) -> Value {
         self.op((kind, "opset1"), &[("auto_broadcast", "numpy")], &[x.port, other], &x.sizes)
     }
@@ -175,7 +174,7 @@ impl Net {
         self.op(("Transpose", "opset1"), &[], &[x.port, order], &sizes)
     }
 
-    /// Over some axes, which stay as 1 or not.
+    /// A reduction over axes, kept as size 1 or not.
     pub(crate) fn reduce(&mut self, kind: &str, x: &Value, axes: &[usize], keep: bool) -> Value {
         let kept = |axis: &usize| !axes.contains(axis) || keep;
         let size = |axis| if axes.contains(&axis) { 1 } else { x.sizes[axis] };
@@ -186,7 +185,7 @@ impl Net {
         self.op((kind, version), &keep, &[x.port, axes], &sizes)
     }
 
-    /// A matrix product with the last axis by new weights.
+    /// A MatMul along the last axis, with new weights.
     pub(crate) fn linear(&mut self, x: &Value, columns: usize, transposed: bool) -> Value {
         let terms = x.sizes[x.rank() - 1];
         let weights =

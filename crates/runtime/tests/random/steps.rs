@@ -1,4 +1,4 @@
-//! Operations on values of any rank: elements, movement, sums.
+//! Operations on values of any rank: element-wise, movements, reductions.
 
 use super::net::{Choices, Net, Value};
 
@@ -11,8 +11,8 @@ pub(crate) fn unary(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> 
     Some(net.unary(c.of(UNARY), x))
 }
 
-/// What a constant beside a value looks like: a number, one for each element of an axis, for some
-/// axes, or for all elements.
+/// The shape of a constant operand: a number, one element per index of an axis, of some axes, or of
+/// all.
 fn beside(x: &Value, c: &mut Choices) -> Vec<usize> {
     let rank = x.rank();
     match c.below(5) {
@@ -32,7 +32,7 @@ pub(crate) fn with_constant(net: &mut Net, x: &Value, c: &mut Choices) -> Option
     let sizes = beside(x, c);
     let low = if kind == "Divide" { 0.6 } else { -1.2 };
     let other = net.between(&sizes, low, 1.6);
-    // Divided by values that may be 0, there is nothing to compare.
+    // Division by values that may be 0 cannot be compared.
     if kind != "Divide" && c.below(4) == 1 {
         let numpy = [("auto_broadcast", "numpy")];
         return Some(net.op((kind, "opset1"), &numpy, &[other, x.port], &x.sizes));
@@ -40,7 +40,7 @@ pub(crate) fn with_constant(net: &mut Net, x: &Value, c: &mut Choices) -> Option
     Some(net.binary(kind, x, other))
 }
 
-/// As Caffe and PaddlePaddle broadcast: the second input begins at an axis of the first.
+/// Broadcast as in Caffe and PaddlePaddle: the second input begins at an axis of the first.
 pub(crate) fn aligned(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let count = 1 + c.below(x.rank() - axis);
@@ -50,7 +50,7 @@ pub(crate) fn aligned(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value
     Some(net.op((kind, "opset1"), &attributes, &[x.port, other], &x.sizes))
 }
 
-/// With another value of the same sizes, or of 1 along some axes.
+/// With another value of the same sizes, or of size 1 along some axes.
 pub(crate) fn with_another(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let fits = |other: &&Value| {
         let lead = x.rank().checked_sub(other.rank());
@@ -100,7 +100,7 @@ pub(crate) fn reshape(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value
         }
         _ => return None,
     }
-    // One of them may be found by what is left, and one copied.
+    // One size may be -1 (inferred), and one 0 (copied).
     let mut pattern: Vec<i64> = sizes.iter().map(|size| *size as i64).collect();
     if c.flag() {
         pattern[c.below(sizes.len())] = -1;
@@ -134,7 +134,7 @@ pub(crate) fn slice(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> 
     Some(net.op(("Slice", "opset8"), &[], &[x.port, start, stop, step, axis], &sizes))
 }
 
-/// Two parts, the other way round, or their product.
+/// Two parts: swapped, or multiplied.
 pub(crate) fn split(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let size = x.sizes[axis];
@@ -161,7 +161,7 @@ pub(crate) fn split(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> 
     Some(net.op(("Concat", "opset1"), &[("axis", &*axis.to_string())], &ports, &x.sizes))
 }
 
-/// With a value that differs along one axis at most.
+/// Concat with a value that differs along one axis at most.
 pub(crate) fn concat(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let fits = |other: &&Value| {
@@ -211,7 +211,7 @@ pub(crate) fn gather(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value>
     Some(net.op(("Gather", "opset8"), &[("batch_dims", "0")], &[x.port, indices, at], &sizes))
 }
 
-/// An axis that comes or goes.
+/// An axis of size 1 is added or removed.
 pub(crate) fn squeeze(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let mut sizes = x.sizes.clone();
@@ -250,12 +250,12 @@ pub(crate) fn reduce(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value>
         1 if x.rank() > 2 => (2..x.rank()).collect(),
         _ => vec![c.below(x.rank())],
     };
-    // Values of rank 0 are of no use to what follows.
+    // Values of rank 0 are of no use to later steps.
     let keep = axes.len() == x.rank() || c.flag();
     Some(net.reduce(kind, x, &axes, keep))
 }
 
-/// A mean that is taken from what it is the mean of, or multiplies it.
+/// A mean, subtracted from its input or multiplied with it.
 pub(crate) fn centred(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let maps = c.flag() && x.rank() > 2;
     let axes = if maps { (2..x.rank()).collect() } else { vec![c.below(x.rank())] };
@@ -289,7 +289,7 @@ pub(crate) fn select(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value>
     Some(net.op(("Select", "opset1"), &numpy, &ports, &x.sizes))
 }
 
-/// A sum of products with weights: each axis is summed over, or one of both, or the data's alone.
+/// An Einsum with weights: each axis is summed, kept by both operands, or kept by the data alone.
 pub(crate) fn einsum(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let own: Vec<char> = ('a'..'g').take(x.rank()).collect();
     let fates: Vec<usize> = own.iter().map(|_| c.below(3)).collect();

@@ -1,4 +1,4 @@
-//! A pattern that is one class of characters, or a run of them: bytes of ASCII are looked up in a
+//! Patterns that are a single character class, or a run of one. ASCII bytes are looked up in a
 //! table, without an automaton.
 
 use regex_syntax::hir::{Class as Set, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
@@ -6,16 +6,16 @@ use regex_syntax::hir::{Class as Set, ClassUnicode, ClassUnicodeRange, Hir, HirK
 /// A class of characters.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// For each byte whether a match may begin there; of ASCII whether it does.
+    /// For each byte whether a match may begin there; for ASCII whether it does.
     may_match: [bool; 256],
-    /// Its characters in ranges that include both ends, sorted.
+    /// Its characters, as sorted inclusive ranges.
     ranges: Vec<(char, char)>,
-    /// Whether a match goes on while characters are of the class.
+    /// Whether a match extends over a run of characters.
     is_run: bool,
 }
 
 impl Class {
-    /// A class, a run of one, or either in a group; of other patterns none.
+    /// A class, a run of one, or either in a group; `None` for other patterns.
     pub(super) fn new(pattern: &str) -> Option<Class> {
         let hir = regex_syntax::parse(pattern).ok()?;
         let hir = match hir.kind() {
@@ -39,7 +39,7 @@ impl Class {
         Some(Class { may_match, ranges, is_run })
     }
 
-    /// The first match that begins at `from` or behind it.
+    /// The first match that begins at or after `from`.
     pub(super) fn find(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         let mut at = from;
         loop {
@@ -54,7 +54,7 @@ impl Class {
         }
     }
 
-    /// Where a run ends that goes up to `at`.
+    /// The end of the run that reaches `at`.
     fn end(&self, text: &str, at: usize) -> usize {
         let rest = text.get(at..).unwrap_or_default();
         let other = rest.char_indices().find(|(_, c)| !self.contains(*c));
@@ -70,7 +70,7 @@ impl Class {
     }
 }
 
-/// The characters that an expression matches, if it matches one.
+/// The characters that an expression matches, if it always matches one character.
 fn characters(hir: &Hir) -> Option<ClassUnicode> {
     match hir.kind() {
         HirKind::Class(Set::Unicode(set)) => Some(set.clone()),

@@ -1,5 +1,5 @@
-//! How a pattern is searched: by an automaton in linear time where it has no look-around, and
-//! otherwise by backtracking.
+//! Pattern search: by an automaton in linear time if the pattern has no look-around, else by
+//! backtracking.
 
 use super::class::Class;
 use super::pcre::{self, Item, Parsed, SPACE};
@@ -7,14 +7,14 @@ use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input, PatternID};
 use smallvec::{SmallVec, smallvec};
 
-/// Steps that a search may go back before it counts as no match; PCRE2's limit.
+/// The most backtracking steps before a search counts as no match; PCRE2's limit.
 const BACKTRACKS: usize = 10_000_000;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub struct Pattern {
     engine: Engine,
-    /// For each group of the pattern, the engine's groups that stand for it.
+    /// For each group of the pattern the groups of the engine that represent it.
     groups: Vec<Vec<usize>>,
 }
 
@@ -24,21 +24,21 @@ enum Engine {
     Automaton(Regex),
     Spaces(Box<Spaces>),
     Backtracking(Box<fancy_regex::Regex>),
-    /// What PCRE2 does not compile matches nothing.
+    /// Patterns that PCRE2 rejects match nothing.
     Nothing,
 }
 
-/// Alternatives of which one is `\s+(?!\S)`, as tokenizers of the kind of GPT-2 have it: all but
-/// the last of several spaces before a word. An automaton finds the spaces, and one is given back.
+/// Alternatives with `\s+(?!\S)` among them, as in GPT-2's tokenizer: all but the last of several
+/// spaces before a word. An automaton finds the spaces, and the last is given back.
 #[derive(Debug)]
 struct Spaces {
     all: Regex,
     id: PatternID,
-    /// The alternatives behind it, of which one matches any space.
+    /// The alternatives after it, one of which matches any space.
     behind: Regex,
 }
 
-/// Where a match is, and where its groups are.
+/// The ranges of a match and of its groups.
 pub(super) type Found = SmallVec<[Option<Span>; 2]>;
 
 impl Pattern {
@@ -52,7 +52,7 @@ impl Pattern {
         Pattern { engine, groups: parsed.groups }
     }
 
-    /// The first match that begins at `from` or behind it. Text that is not UTF-8 has none.
+    /// The first match that begins at or after `from`. Invalid UTF-8 has no match.
     pub fn find(&self, text: &Text<'_>, from: usize) -> Option<(usize, usize)> {
         let text = text.0?;
         match &self.engine {
@@ -75,13 +75,13 @@ impl Pattern {
         self.groups.len()
     }
 
-    /// The first match with its groups, number 0 the match itself.
+    /// The first match with its groups; group 0 is the match itself.
     pub(super) fn captures(&self, text: &Text<'_>, from: usize, anchored: bool) -> Option<Found> {
         let text = text.0?;
         let inner: Found = match &self.engine {
             Engine::Class(class) => {
                 let found = class.find(text, from).filter(|(at, _)| !anchored || *at == from)?;
-                // A group, if there is one, is around the whole pattern.
+                // The only group, if there is one, encloses the whole pattern.
                 smallvec![Some(found); 2]
             }
             Engine::Automaton(regex) => {
@@ -111,7 +111,7 @@ impl Pattern {
         Some(found)
     }
 
-    /// The first match, and the last of its groups that lies in it.
+    /// The first match, and its last group that took part.
     pub fn find_with_group(&self, text: &Text<'_>, from: usize) -> Option<(Span, Option<Span>)> {
         if self.groups.is_empty() {
             return self.find(text, from).map(|found| (found, None));
@@ -124,10 +124,10 @@ impl Pattern {
     }
 }
 
-/// Where a match begins and ends, in bytes.
+/// A range of bytes: begin and end.
 pub(super) type Span = (usize, usize);
 
-/// A text to search, if it is UTF-8.
+/// A text to search, if it is valid UTF-8.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'t>(Option<&'t str>);
 
@@ -158,26 +158,25 @@ impl Spaces {
     }
 }
 
-/// A class of characters, if the pattern is one.
+/// An engine for a character class, if the pattern is one.
 fn class(parsed: &Parsed) -> Option<Engine> {
     let texts: Option<Vec<String>> = parsed.alternatives.iter().map(|a| linear(a)).collect();
     Class::new(&texts?.join("|")).map(|class| Engine::Class(Box::new(class)))
 }
 
-/// One automaton, if no element needs look-around.
+/// A single automaton, if no element needs look-around.
 fn automaton(parsed: &Parsed) -> Option<Engine> {
     let texts: Option<Vec<String>> = parsed.alternatives.iter().map(|a| linear(a)).collect();
     Regex::new(&texts?.join("|")).ok().map(Engine::Automaton)
 }
 
-/// An alternative for an automaton.
+/// An alternative as a pattern for an automaton.
 fn linear(items: &[Item]) -> Option<String> {
     let text = pcre::relaxed(&with_ends(items))?;
     Regex::new(&text).is_ok().then_some(text)
 }
 
-/// `$` also matches before a newline that ends the text. Behind all spaces there are that is no
-/// other place.
+/// `$` also matches before a final newline. After all available spaces there is no such position.
 fn with_ends(items: &[Item]) -> Vec<Item> {
     let mut items = items.to_vec();
     for i in 1..items.len() {
@@ -264,7 +263,7 @@ mod tests {
         assert_eq!(pieces(GPT4, "1234 a\r\n\r\n b"), ["123", "4", " a", "\r\n\r\n", " b"]);
     }
 
-    /// The same pieces as by the pattern as it stands.
+    /// The pieces are the same as by the pattern itself.
     #[test]
     fn giving_back_is_what_the_pattern_says() {
         let texts =
@@ -306,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The same matches as by an automaton.
+    /// The matches are the same as by an automaton.
     #[test]
     fn classes_match_as_automata_do() {
         let text = "a\u{e9} B\t\n-\u{6f22}\u{5b57}\u{301}\u{3000} \u{1F600}~[x]";

@@ -1,4 +1,4 @@
-//! Patterns in PCRE2's syntax, with its UTF and UCP options on.
+//! Regular expressions in PCRE2 syntax, with its UTF and UCP options.
 
 mod class;
 mod engine;

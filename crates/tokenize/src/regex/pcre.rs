@@ -1,5 +1,5 @@
-//! From PCRE2's syntax to that of the regex crates. What both write in the same way is passed on;
-//! classes, anchors, possessive quantifiers and the numbers of groups are not the same.
+//! Translates PCRE2 syntax to that of the regex crates. Common syntax is copied; classes, anchors,
+//! possessive quantifiers and group numbers differ.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -10,10 +10,10 @@ const WORD: &str = r"\p{L}\p{N}\p{Mn}\p{Pc}";
 const HORIZONTAL: &str = r"\t \x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
 const VERTICAL: &str = r"\n\x0B\f\r\x{85}\x{2028}\x{2029}";
 
-/// A pattern that is read.
+/// A parsed pattern.
 pub(super) struct Parsed {
     pub(super) alternatives: Vec<Vec<Item>>,
-    /// For each group of the file, from 1 on, the groups that stand for it here.
+    /// For each group of the pattern, from 1 on, the translated groups that represent it.
     pub(super) groups: Vec<Vec<usize>>,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Item {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It matches one character.
+    /// Matches one character.
     Char,
-    /// It matches no characters, at the very end.
+    /// Matches the empty string at the very end.
     End,
     Other,
 }
@@ -49,18 +49,18 @@ impl Item {
     }
 }
 
-/// The text of an alternative in which possessive quantifiers are atomic groups.
+/// The text of an alternative, with possessive quantifiers as atomic groups.
 pub(super) fn strict(items: &[Item]) -> String {
     items.iter().map(Item::strict).collect()
 }
 
-/// The text of an alternative without possessive quantifiers, if they make no difference in it.
+/// The text of an alternative without possessive quantifiers, if they make no difference.
 pub(super) fn relaxed(items: &[Item]) -> Option<String> {
     let free = |i: usize| !items[i].possessive || gives_nothing_back(&items[i], &items[i + 1..]);
     (0..items.len()).all(free).then(|| items.iter().map(Item::plain).collect())
 }
 
-/// Whether what follows could never begin inside what an item has matched.
+/// Whether what follows can never begin inside of what an item has matched.
 fn gives_nothing_back(item: &Item, rest: &[Item]) -> bool {
     if item.kind != Kind::Char {
         return false;
@@ -94,7 +94,7 @@ fn are_disjoint(a: &str, b: &str) -> bool {
     a.ranges().is_empty()
 }
 
-/// Reads a pattern; `None` if it is not one.
+/// Parses a pattern; `None` if it is invalid.
 pub(super) fn parse(pattern: &str) -> Option<Parsed> {
     let mut parser = Parser { chars: pattern.chars().peekable(), groups: Vec::new(), count: 0 };
     let alternatives = parser.alternatives()?;
@@ -143,7 +143,8 @@ impl Parser<'_> {
         Some(Item { text, quantifier: String::new(), possessive: false, kind })
     }
 
-    /// What follows an element: `*`, `+`, `?`, `{n,m}`, each greedy, lazy or possessive.
+    /// Parses a quantifier after an element: `*`, `+`, `?`, `{n,m}`, each greedy, lazy or
+    /// possessive.
     fn quantify(&mut self, item: &mut Item) {
         let Some(quantifier) = self.quantifier() else { return };
         item.quantifier = quantifier;
@@ -185,7 +186,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A group, behind its `(`.
+    /// Parses a group, after its `(`.
     fn group(&mut self) -> Option<String> {
         if self.chars.peek() != Some(&'?') {
             self.open_group();
@@ -217,7 +218,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether what follows `(?P` or `(?<` is a name.
+    /// Whether a name follows `(?P` or `(?<`.
     fn names_group(&mut self) -> bool {
         self.chars.peek().is_some_and(|c| !matches!(c, '=' | '!'))
     }
@@ -238,13 +239,13 @@ impl Parser<'_> {
         }
     }
 
-    /// The inside of a group that has been opened, and its end.
+    /// Parses the inside of an open group, and its end.
     fn rest(&mut self, open: &str) -> Option<String> {
         let alternatives = self.alternatives()?;
         (self.chars.next()? == ')').then(|| format!("{open}{})", join(&alternatives)))
     }
 
-    /// `(?|…)`: the groups of each alternative have the same numbers.
+    /// Parses `(?|…)`: the groups of all alternatives share their numbers.
     fn branches(&mut self) -> Option<String> {
         let first = self.groups.len();
         let mut merged: Vec<Vec<usize>> = Vec::new();
@@ -271,7 +272,7 @@ impl Parser<'_> {
         Some(format!("(?:{})", texts.join("|")))
     }
 
-    /// An escape outside of a class, behind its backslash.
+    /// Parses an escape outside of a class, after its backslash.
     fn escape(&mut self) -> Option<(String, Kind)> {
         let c = self.chars.next()?;
         let other = |text: &str| Some((text.to_owned(), Kind::Other));
@@ -307,7 +308,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A class, behind its `[`.
+    /// Parses a class, after its `[`.
     fn class(&mut self) -> Option<String> {
         let mut text = "[".to_owned();
         if self.chars.peek() == Some(&'^') {
@@ -337,7 +338,7 @@ impl Parser<'_> {
         Some(text)
     }
 
-    /// `[:name:]` inside a class, behind its `[`.
+    /// Parses `[:name:]` inside of a class, after its `[`.
     fn posix(&mut self) -> Option<String> {
         self.chars.next();
         let name: String = self.chars.by_ref().take_while(|c| *c != ':').collect();
@@ -364,7 +365,7 @@ impl Parser<'_> {
         Some(format!("[{negated}{}]", set.replace("$+<=>^`|~", "\\$+<=>\\^`|\\~")))
     }
 
-    /// What an escape means as a part of a class.
+    /// The meaning of an escape inside of a class.
     fn set(&mut self, c: char) -> Option<String> {
         Some(match c {
             's' => SPACE.to_owned(),
@@ -424,7 +425,7 @@ impl Parser<'_> {
             "Xsp" | "Xps" => format!("[{}{SPACE}]", if negated { "^" } else { "" }),
             "Xwd" => format!("[{}{WORD}]", if negated { "^" } else { "" }),
             _ => {
-                // A script means the characters that are used in it too.
+                // A script also includes the characters that are used in it (script extensions).
                 let script = format!("\\{sign}{{scx={name}}}");
                 let known = name.len() > 2 && regex_syntax::parse(&script).is_ok();
                 if known { script } else { format!("\\{sign}{{{name}}}") }
@@ -440,7 +441,7 @@ fn join(alternatives: &[Vec<Item>]) -> String {
     texts.join("|")
 }
 
-/// A character that means itself, in and out of classes.
+/// A character that stands for itself, inside and outside of classes.
 fn literal(c: char) -> String {
     match c {
         '\\' | '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$'

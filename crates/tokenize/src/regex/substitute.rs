@@ -1,15 +1,15 @@
-//! Replacing what a pattern matches, as `pcre2_substitute` does with a buffer of the size that
-//! OpenVINO Tokenizers gives it.
+//! Substitution of matches, as by `pcre2_substitute` with the buffer size that OpenVINO Tokenizers
+//! uses.
 
 use super::engine::{Found, Pattern, Text};
 use smallvec::smallvec;
 
-/// A pattern and what stands in place of its matches.
+/// A pattern and the replacement of its matches.
 #[derive(Debug)]
 pub struct Substitution {
     pattern: Pattern,
     parts: Option<Vec<Part>>,
-    /// Bytes of the replacement as it is written.
+    /// The length of the replacement as written, in bytes.
     written: usize,
     everywhere: bool,
 }
@@ -20,7 +20,7 @@ enum Part {
     Group(usize),
 }
 
-/// Patterns that tokenizers of 2024 were written with, for another library, and what they mean.
+/// Patterns in tokenizers of 2024, written for another library, and their equivalents.
 const REWRITTEN: [(&str, &str); 3] = [
     (
         r" ([\\.\\?\\!,])| ('[ms])| (') | ('[rv]e)| (n't)",
@@ -31,8 +31,8 @@ const REWRITTEN: [(&str, &str); 3] = [
 ];
 
 impl Substitution {
-    /// Replaces matches of `pattern` by `replacement`, in which `$1` or `\1` is a group: all, or
-    /// the first.
+    /// Replaces matches of `pattern` by `replacement`, in which `$1` or `\1` is a group: all
+    /// matches if `everywhere`, else the first.
     pub fn new(pattern: &str, replacement: &str, everywhere: bool) -> Substitution {
         let rewritten = REWRITTEN.iter().find(|(old, _)| *old == pattern);
         let pattern = Pattern::new(rewritten.map_or(pattern, |(_, new)| new));
@@ -47,10 +47,10 @@ impl Substitution {
         Substitution { pattern, parts, written: replacement.len(), everywhere }
     }
 
-    /// Appends a text with its replacements to `out`. Bytes that are not UTF-8 are matched by what
-    /// matches any character. A text is left as it is if a group of the replacement has matched
-    /// nothing, or if the result is more than four times as long as the text and one replacement
-    /// for each group.
+    /// Appends the text with its replacements to `out`. Bytes that are not UTF-8 match
+    /// any-character patterns. The text is unchanged if a group in the replacement did not take
+    /// part, or if the result would be longer than four times the text and one replacement per
+    /// group.
     pub fn apply(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let begin = out.len();
         let done = match std::str::from_utf8(bytes) {
@@ -63,7 +63,7 @@ impl Substitution {
         }
     }
 
-    /// Replaces in what is not UTF-8, with stand-ins for the bytes that are not.
+    /// Replaces in invalid UTF-8, with stand-in characters for the invalid bytes.
     fn replace_in_broken(&self, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let mut replaced = Vec::new();
         self.replace(with_stand_ins(bytes)?.as_bytes(), &mut replaced)?;
@@ -103,7 +103,7 @@ impl Substitution {
         (out.len() - start < room).then_some(())
     }
 
-    /// The match behind one: where that was empty, one that is not may begin at the same place.
+    /// The next match. After an empty match, a non-empty one may begin at the same position.
     fn next(&self, text: &Text<'_>, (begin, end): (usize, usize)) -> Option<Found> {
         let rest = text.get()?.get(end..)?;
         if begin < end {
@@ -125,10 +125,10 @@ impl Substitution {
     }
 }
 
-/// The first of 256 characters of private use that stand for bytes.
+/// The first of 256 private-use characters that stand for bytes.
 const STAND_INS: u32 = 0x10_FF00;
 
-/// A text with a character for each byte that is not UTF-8; `None` if it has such characters
+/// The text with a stand-in character for each invalid byte; `None` if it contains stand-ins
 /// itself.
 fn with_stand_ins(bytes: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(bytes.len());
@@ -152,7 +152,7 @@ fn is_not_empty(found: &[Option<(usize, usize)>]) -> bool {
     found.first().copied().flatten().is_some_and(|(begin, end)| begin < end)
 }
 
-/// A replacement in parts; `None` if it is not one.
+/// The parts of a replacement; `None` if it is invalid.
 fn parts(replacement: &str) -> Option<Vec<Part>> {
     let (mut parts, mut rest) = (Vec::new(), replacement);
     while let Some((text, behind)) = rest.split_once('$') {

@@ -1,11 +1,11 @@
-//! Pieces to text.
+//! Decoding: pieces to text.
 
 use super::model::{Kind, Model};
 use crate::bytes::{REPLACEMENT, fall_back, first_char, of_token};
 use crate::charsmap::SPACE_SYMBOL;
 
 impl Model {
-    /// Appends the text of pieces; numbers that are none are left out.
+    /// Appends the text of pieces; invalid ids are dropped.
     pub fn decode(&self, ids: &[i32], out: &mut Vec<u8>) {
         let mut text = Vec::new();
         let mut bytes = Vec::new();
@@ -26,7 +26,8 @@ impl Model {
         }
     }
 
-    /// Appends a piece; whether the one space that encoding puts before a text was taken from it.
+    /// Appends a piece. Returns whether the space that encoding adds before a text was removed from
+    /// it.
     fn append(&self, id: i32, at_begin: bool, text: &mut Vec<u8>) -> bool {
         let Some(piece) = self.piece(id) else { return false };
         match piece.kind {
@@ -43,7 +44,7 @@ impl Model {
         stripped.is_some() && !self.spaces.remove_extra
     }
 
-    /// Appends pieces as they are, bytes as such.
+    /// Appends pieces unchanged; byte pieces as bytes.
     pub fn decode_stream(&self, ids: &[i32], out: &mut Vec<u8>) {
         for piece in ids.iter().filter_map(|id| self.piece(*id)) {
             fall_back(&piece.text, out);
@@ -67,7 +68,7 @@ fn unescape(piece: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes as characters, each that is none of UTF-8 as a replacement character.
+/// Appends bytes as characters, with a replacement character for each that is not valid UTF-8.
 fn flush(bytes: &mut Vec<u8>, text: &mut Vec<u8>) {
     let mut rest = &bytes[..];
     while !rest.is_empty() {

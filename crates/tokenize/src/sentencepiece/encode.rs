@@ -1,4 +1,4 @@
-//! Text to pieces.
+//! Encoding: text to pieces.
 
 use super::model::{Algorithm, Kind, Model};
 use crate::bytes::char_len;
@@ -8,11 +8,11 @@ use foldhash::{HashMap, HashMapExt};
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// A piece and the text that it stands for.
+/// The range of a piece in the text, and its id.
 type Cut = (Range<usize>, i32);
 
 impl Model {
-    /// Appends the numbers of a text's pieces.
+    /// Appends the ids of a text's pieces.
     pub fn encode(&self, text: &[u8], out: &mut Vec<i32>) {
         let mut normalized = Vec::new();
         self.normalizer.apply(text, &mut normalized);
@@ -47,7 +47,7 @@ impl Model {
         ranges.into_iter().map(|range| (range.clone(), self.id(&text[range]))).collect()
     }
 
-    /// Words with the space before them, or behind them.
+    /// Splits into words, with the space before or after each.
     fn words(&self, text: &[u8]) -> Vec<Range<usize>> {
         let (mut words, mut begin) = (Vec::new(), 0);
         for at in 0..text.len() {
@@ -65,7 +65,7 @@ impl Model {
         words
     }
 
-    /// The most likely pieces.
+    /// The most likely segmentation (unigram).
     fn likeliest(&self, text: &[u8]) -> Vec<Cut> {
         let scores = || self.pieces.iter().filter(|p| p.kind == Kind::Normal).map(|p| p.score);
         let unknown_score = scores().fold(f32::MAX, f32::min) - UNKNOWN_PENALTY;
@@ -80,7 +80,7 @@ impl Model {
                 let Some(piece) = self.piece(token).filter(|p| p.kind != Kind::Unused) else {
                     continue;
                 };
-                // A symbol that is defined is always better than its parts.
+                // A user-defined symbol always scores better than its parts.
                 let score = match piece.kind {
                     Kind::UserDefined => f64::from(len as f32 * most) - 0.1,
                     _ => f64::from(piece.score),
@@ -104,7 +104,7 @@ impl Model {
         cuts
     }
 
-    /// Characters merged to the piece of the best score, again and again.
+    /// Merges neighbours with the best score repeatedly (BPE).
     fn merged(&self, text: &[u8]) -> Vec<Cut> {
         let mut merger = Merger::new(self, text);
         for right in 1..merger.symbols.len() {
@@ -137,7 +137,7 @@ fn chars(text: &[u8]) -> Vec<Range<usize>> {
 }
 
 struct Symbol {
-    /// Empty once it is merged with the one before.
+    /// Empty after it was merged with the previous symbol.
     range: Range<usize>,
     previous: Option<usize>,
     next: Option<usize>,
@@ -166,7 +166,7 @@ impl PartialOrd for Pair {
 }
 
 impl Ord for Pair {
-    /// The best score first, then the leftmost.
+    /// Best score first, then leftmost.
     fn cmp(&self, other: &Pair) -> std::cmp::Ordering {
         self.score.total_cmp(&other.score).then(other.left.cmp(&self.left))
     }
@@ -177,7 +177,7 @@ struct Merger<'m> {
     text: &'m [u8],
     symbols: Vec<Symbol>,
     queue: BinaryHeap<Pair>,
-    /// What pieces that are not used were merged of: where to cut them again.
+    /// For merged pieces that are unused: where to split them again.
     parts: HashMap<&'m [u8], usize>,
 }
 
@@ -232,7 +232,7 @@ impl<'m> Merger<'m> {
         }
     }
 
-    /// Cuts a piece that is not used into what it was merged of.
+    /// Splits an unused piece into what it was merged from.
     fn cut(&self, range: Range<usize>, cuts: &mut Vec<Cut>) {
         let mut work = vec![range];
         while let Some(range) = work.pop() {

@@ -1,4 +1,4 @@
-//! Models of SentencePiece: their file, and text to tokens and back by them.
+//! SentencePiece models: reading, encoding and decoding.
 
 mod decode;
 mod encode;
@@ -10,14 +10,14 @@ use crate::regex::{Pattern, Text};
 use crate::strings::Strings;
 use foldhash::HashMap;
 
-/// What is put around the tokens of a text.
+/// What is added to the tokens of a text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ends {
-    /// The token that begins a text.
+    /// The begin-of-text token.
     pub begin: bool,
-    /// The token that ends a text.
+    /// The end-of-text token.
     pub end: bool,
-    /// The tokens are turned round, ends included.
+    /// The order of all tokens is reversed, including these.
     pub reverse: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Encoder {
     ends: Ends,
 }
 
-/// Tokens that are found before the model sees the text.
+/// Special tokens, which are found before the model sees the text.
 #[derive(Debug)]
 struct Special {
     pattern: Pattern,
@@ -44,7 +44,7 @@ impl Special {
     }
 }
 
-/// The pattern of a special token. One of letters alone is no part of a longer word.
+/// The pattern of a special token. A token of letters only does not match inside of a longer word.
 fn pattern_of(token: &[u8]) -> String {
     let text = String::from_utf8_lossy(token);
     let meta = |c: char| ".^$*+?()[]{}|\\".contains(c);
@@ -58,7 +58,7 @@ fn pattern_of(token: &[u8]) -> String {
 }
 
 impl Encoder {
-    /// An encoder by a model, with special tokens and their numbers.
+    /// An encoder with a model, and special tokens with their ids.
     pub fn new(model: Model, special: Option<(Strings<'_>, &[i32])>, ends: Ends) -> Encoder {
         let special = special.map(|(tokens, ids)| Special::new(tokens, ids));
         Encoder { model, special, ends }
@@ -79,7 +79,7 @@ impl Encoder {
         }
     }
 
-    /// A text without special tokens; each such part begins with the token for that.
+    /// Encodes text without special tokens; each such part begins with the begin-of-text token.
     fn part(&self, text: &[u8], out: &mut Vec<i32>) {
         if self.ends.begin {
             out.push(self.model.begin());

@@ -1,4 +1,4 @@
-//! The file of a model: messages of protocol buffers.
+//! The model file, in Protocol Buffers format.
 
 use crate::bytes::of_token;
 use crate::charsmap::{Normalizer, Spaces};
@@ -10,11 +10,11 @@ use foldhash::HashMap;
 #[derive(Debug)]
 pub struct Model {
     pub(super) pieces: Vec<Piece>,
-    /// The numbers of pieces that text is cut into.
+    /// The ids of normal pieces.
     pub(super) normal: HashMap<Box<[u8]>, i32>,
-    /// The same as a tree, for models of scores.
+    /// The same as a trie, for unigram models.
     pub(super) tree: Trie,
-    /// Pieces that are in the text as they are.
+    /// User-defined pieces, which match verbatim.
     pub(super) defined: Option<Trie>,
     pub(super) bytes: Box<[i32; 256]>,
     pub(super) normalizer: Normalizer,
@@ -64,7 +64,7 @@ impl Model {
     /// Reads a model.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// When it is malformed.
     pub fn new(file: &[u8]) -> Result<Model, TextError> {
         let (mut pieces, mut trainer) = (Vec::new(), Trainer::default());
         let (mut normalizer, mut denormalizer) = (Rules::default(), None);
@@ -123,7 +123,7 @@ impl Model {
         self.pieces.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pieces.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -132,12 +132,12 @@ impl Model {
         self.pieces.get(usize::try_from(id).ok()?)
     }
 
-    /// The piece that begins a text.
+    /// The id of the begin-of-text piece.
     pub fn begin(&self) -> i32 {
         self.control(&self.trainer.begin)
     }
 
-    /// The piece that ends a text.
+    /// The id of the end-of-text piece.
     pub fn end(&self) -> i32 {
         self.control(&self.trainer.end)
     }
@@ -249,7 +249,7 @@ enum Value<'f> {
     Other,
 }
 
-/// The fields of a message with their numbers.
+/// The fields of a message, with their numbers.
 struct Fields<'f>(&'f [u8]);
 
 impl<'f> Iterator for Fields<'f> {

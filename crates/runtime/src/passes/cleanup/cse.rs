@@ -6,20 +6,20 @@ use crate::passes::context::PassCx;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 
-/// Lets nodes that compute the same share one.
+/// Replaces nodes that compute the same by one of them.
 pub(crate) fn common_subexpressions(net: &mut Net, cx: &PassCx<'_>) -> usize {
     type Key = (TypeId, String, Vec<ValueId>, usize);
     let mut known: HashMap<Key, Vec<ValueId>> = HashMap::new();
     GraphRewriter::over(net, |rewriter, node| {
         let Operation::Source { op, .. } = &node.operation else { return rewriter.keep(node) };
-        // Operations with bodies do not print them.
+        // The printed form of an operation leaves its bodies out.
         let has_bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
         if has_bodies || !op.traits().pure {
             return rewriter.keep(node);
         }
         let any: &dyn Any = &**op;
-        // What an operation prints are all its attributes. Versions may differ in their outputs
-        // alone, as those of Proposal do.
+        // The printed form of an operation holds all its attributes. Versions of an operation may
+        // differ in the number of outputs alone, as Proposal does.
         let outputs = node.outputs.len();
         let key = (any.type_id(), format!("{op:?}"), node.inputs.to_vec(), outputs);
         match known.get(&key) {

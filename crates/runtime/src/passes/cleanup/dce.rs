@@ -5,8 +5,8 @@ use crate::passes::context::PassCx;
 use infer::ops::adaptive_pool::AdaptivePool;
 use infer::ops::pool::Pool;
 
-/// Takes from pooling the output of indices where nothing reads it: without it pooling is several
-/// times as fast.
+/// Drops the output of indices of a pooling if nothing reads it. Without it, pooling is several
+/// times faster.
 pub(crate) fn unread_indices(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut read = vec![false; net.values.len()];
     for &value in net.nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs) {
@@ -23,7 +23,7 @@ pub(crate) fn unread_indices(net: &mut Net, _: &PassCx<'_>) -> usize {
     changes
 }
 
-/// Takes out nodes whose outputs nobody reads.
+/// Removes nodes whose outputs nothing reads.
 pub(crate) fn dead_code(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut needed = vec![false; net.values.len()];
     net.outputs.iter().for_each(|&v| needed[v] = true);

@@ -1,5 +1,5 @@
-//! Computes what does not depend on the inputs, once, and tells the nodes that follow what is now
-//! known of their shapes.
+//! Constant folding. Computes once what depends on no input, and refines the facts of the nodes
+//! that follow.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
@@ -17,13 +17,13 @@ use infer::{Fact, InputSet, PartialShape, PartialValue, infer_op};
 use ir::ElementType;
 use std::collections::HashSet;
 
-/// Results up to this many bytes are kept in place of what they are computed from.
+/// Results of up to this many bytes replace what they are computed from.
 const RESULT: usize = 1 << 20;
 
-/// Elements of weights from which on they are not widened: products read them as they are stored.
+/// Weights of more elements stay compressed: MatMul reads them as they are stored.
 const SMALL_WEIGHT: usize = 1 << 12;
 
-/// Bytes of all results together.
+/// The most bytes of all results.
 const BUDGET: usize = 32 << 20;
 
 pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
@@ -56,7 +56,7 @@ pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
     })
 }
 
-/// The values that products read as weights, and what those are computed from.
+/// The values that MatMuls read as weights, and what those are computed from.
 fn weights(net: &Net) -> HashSet<ValueId> {
     let mut weights = HashSet::new();
     for node in net.nodes.iter().rev() {
@@ -72,7 +72,7 @@ fn weights(net: &Net) -> HashSet<ValueId> {
     weights
 }
 
-/// Whether a constant that is not small becomes one of more bits.
+/// Whether a node converts a large constant to a type with more bits.
 fn widens(net: &Net, node: &Node) -> bool {
     let (&[input], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return false };
     let bits = |v: ValueId| net.values[v].fact.element_type.bits();
@@ -81,7 +81,7 @@ fn widens(net: &Net, node: &Node) -> bool {
     node.is::<Convert>().is_some() && is_large && bits(input) < bits(output)
 }
 
-/// Infers the outputs of a node anew.
+/// Infers the outputs of a node again, from its refined inputs.
 fn refine(net: &mut Net, cx: &PassCx<'_>, node: &mut Node, refined: &mut [bool]) {
     let Some(op) = node.op() else { return };
     let bodies = cx.graph.layers().get(node.layer).map_or(&[][..], |l| &l.bodies);
@@ -91,7 +91,7 @@ fn refine(net: &mut Net, cx: &PassCx<'_>, node: &mut Node, refined: &mut [bool])
     let Ok((facts, _)) = inferred else { return refuse(net, node, refined) };
     for (&output, mut fact) in node.outputs.iter().zip(facts) {
         let old = &mut net.values[output].fact;
-        // Bodies of f16 are computed in f32, which their rules do not know.
+        // f16 promotion makes bodies compute in f32; their rules still say f16.
         if !bodies.is_empty() && old.element_type == ElementType::F32 {
             fact = in_f32(fact);
         }
@@ -102,8 +102,8 @@ fn refine(net: &mut Net, cx: &PassCx<'_>, node: &mut Node, refined: &mut [bool])
     }
 }
 
-/// Leaves a node without a kernel that refuses what its inputs turn out to be: when it runs, if it
-/// ever does, its rule tells the error. Nothing is known of its outputs.
+/// Called if the rule of a node rejects its refined inputs. The node keeps outputs of unknown shape
+/// and gets no kernel. If it is ever run, the rule reports the error.
 fn refuse(net: &mut Net, node: &mut Node, refined: &mut [bool]) {
     if let Operation::Source { lower, .. } = &mut node.operation {
         *lower = |_, _| Err(LowerError::NeedsShape(0));
@@ -115,13 +115,13 @@ fn refuse(net: &mut Net, node: &mut Node, refined: &mut [bool]) {
     }
 }
 
-/// Whether a fact found later is no vaguer than the one before.
+/// Whether a later fact is at least as precise as the one before.
 fn tells_more(new: &Fact, old: &Fact) -> bool {
     let fits = |value: &Option<_>| value.is_some() || old.value.is_none();
     old.shape.covers(&new.shape) && fits(&new.value)
 }
 
-/// The results of a node that propagation has found already.
+/// The results of a node that propagation has already computed.
 fn known(net: &Net, node: &Node) -> Option<Vec<Tensor>> {
     if !node.op()?.traits().pure {
         return None;
@@ -129,7 +129,7 @@ fn known(net: &Net, node: &Node) -> Option<Vec<Tensor>> {
     node.outputs.iter().map(|&v| tensor(net.values[v].fact.value.as_deref()?)).collect()
 }
 
-/// Integers whose values are all known, as a tensor.
+/// A partial value as a tensor, if all its integers are known.
 fn tensor(value: &PartialValue) -> Option<Tensor> {
     let exact = value.element_type.is_integral() || value.element_type == ElementType::Boolean;
     let ints = value.i64s().filter(|_| exact)?;
@@ -137,7 +137,7 @@ fn tensor(value: &PartialValue) -> Option<Tensor> {
     convert_tensor(&wide, value.element_type).ok()
 }
 
-/// The results of a node whose inputs are all constants, unless they are large.
+/// The results of a node of constants, unless they are large.
 fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<Tensor>> {
     let has_bodies = cx.graph.layers().get(node.layer).is_some_and(|l| !l.bodies.is_empty());
     if !node.op()?.traits().pure || has_bodies {
@@ -155,7 +155,7 @@ fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<
     if !node.outputs.iter().all(small) {
         return None;
     }
-    // What fails now fails again when it runs, if it ever does.
+    // A failure here is no error: the node fails again if it is ever run.
     let operation = node.deferred(InputSet::NONE)?;
     let results =
         RunSite::outside(&cx.resources, |site| evaluate(cx.graph, &operation, &inputs, site).ok())?;

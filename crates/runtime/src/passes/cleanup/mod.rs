@@ -1,4 +1,4 @@
-//! What need not be computed, or only once.
+//! Passes that remove what need not be computed, or not twice.
 
 pub(crate) mod cse;
 pub(crate) mod dce;

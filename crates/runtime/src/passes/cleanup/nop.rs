@@ -15,7 +15,7 @@ use infer::ops::strided_slice::StridedSlice;
 use infer::ops::transpose::Transpose;
 use infer::ops::unary::{Kind as UnaryKind, Unary};
 
-/// Takes out nodes whose output is one of their inputs, bit for bit.
+/// Removes nodes whose output equals one of their inputs, bit for bit.
 pub(crate) fn nop_elimination(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, node| match idle(rewriter.net, &node) {
         Some(input) => rewriter.replace(node.outputs[0], node.inputs[input]),
@@ -23,7 +23,7 @@ pub(crate) fn nop_elimination(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// Which input is the output.
+/// The index of the input that the output equals.
 fn idle(net: &Net, node: &Node) -> Option<usize> {
     let (&[input, ..], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return None };
     let fact = |v: ValueId| &net.values[v].fact;
@@ -60,7 +60,7 @@ fn is_one(net: &Net, value: ValueId) -> bool {
     constant.count() == 1 && constant.as_slice::<f32>().is_some_and(|v| v == [1.0])
 }
 
-/// Whether the steps of a slice are all 1, so that one of the same shape is whole.
+/// Whether all steps of a slice are 1. Then a slice that keeps the shape keeps everything.
 fn forward(net: &Net, node: &Node, steps: usize) -> bool {
     let Some(&steps) = node.inputs.get(steps) else { return true };
     let value = net.values[steps].fact.value.as_deref().and_then(|v| v.i64s());

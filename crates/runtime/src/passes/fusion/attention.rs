@@ -1,10 +1,10 @@
-//! Attention fusion: `softmax(q kᵀ · scale + mask + mask) v` becomes one node, and the scores are
-//! never in memory as a whole. The scale of the query is applied to the scores,
-//! which rounds differently unless it is a power of two.
+//! Attention fusion: `softmax(q kᵀ · scale + mask + mask) v` becomes one node, and the score matrix
+//! is never stored as a whole. The scale of the query is applied to the scores, which rounds
+//! differently unless it is a power of two.
 //!
-//! Attention over what variables hold (a cache of keys) gives rows that a boolean mask hides as a
-//! whole the mean of all values, where the specification has NaN: OpenVINO does so there, and
-//! padded tokens need it.
+//! In attention over variables (a KV cache), rows that a boolean mask hides completely are the mean
+//! of all values; by the specification they are NaN. OpenVINO does the same, and padded tokens need
+//! it.
 
 use crate::fused::attention::Attention;
 use crate::graph::net::{Net, Node, Operation, ValueId};
@@ -44,7 +44,7 @@ fn over_variable(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     }
     let operation = match (heads(rewriter.net, node), &node.operation) {
         (Some(heads), _) => Operation::Fused(Arc::new(Attention { heads: heads.over_variable() })),
-        // Shapes are checked when it runs.
+        // The shapes are not known yet; the kernel is chosen when it runs.
         (None, Operation::Source { op, .. }) => {
             Operation::Source { op: Arc::clone(op), lower: lower_over_variable }
         }
@@ -62,7 +62,7 @@ fn reads_variable(rewriter: &GraphRewriter<'_>, value: ValueId, depth: usize) ->
     variable || node.inputs.iter().take(2).any(|v| reads_variable(rewriter, *v, depth - 1))
 }
 
-/// The heads of an attention in f32.
+/// The heads of an attention node in f32.
 pub(crate) fn heads(net: &Net, node: &Node) -> Option<Heads> {
     if let Some(attention) = node.fused::<Attention>() {
         return Some(attention.heads.clone());
@@ -75,16 +75,16 @@ pub(crate) fn heads(net: &Net, node: &Node) -> Option<Heads> {
     seen(net, node, |cx| Heads::of_rule(rule, cx)).ok()
 }
 
-/// What stands between the product of query and key and the softmax.
+/// What lies between `q kᵀ` and the softmax.
 struct Scores {
     query: ValueId,
     key: ValueId,
     scale: f32,
-    /// Masks in the order in which they are added, with the sizes of the scores there.
+    /// Masks in the order in which they are added, each with the shape of the scores at that point.
     masks: SmallVec<[(ValueId, Sizes); 2]>,
 }
 
-/// The attention that a product of weights and values completes.
+/// The attention that ends in this MatMul of weights and values.
 fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let net = &*rewriter.net;
     let (weights, value) = plain_product(net, node)?;
@@ -100,7 +100,7 @@ fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let [query, key, values] = all.map(|v| net.sizes(v));
     let (query, key, values, result) = (query?, key?, values?, net.sizes(output)?);
     let batch = |s: &Sizes| s[..s.len() - 2].to_vec();
-    // The axes of the result are those of the scores, and no head has been merged with another.
+    // The result has the axes of the scores, and no head was merged with another.
     if broadcast_shape(&[&batch(&query), &batch(&key)]) != batch(&result)
         || sizes.len() != result.len()
     {
@@ -119,7 +119,7 @@ fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, inputs, ..node.clone() })
 }
 
-/// The operands of a product of f32 matrices as they lie.
+/// The operands of an f32 MatMul without transposes.
 fn plain_product(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
     let &[a, b] = &node.inputs[..] else { return None };
     let rank = |v| net.sizes(v).filter(|_| net.is_f32(v)).map(|s| s.len()).filter(|r| *r > 1);
@@ -169,7 +169,7 @@ fn scores(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> Option<Scores> {
     }
 }
 
-/// Whether a mask has whole rows and columns of the scores, or one for all.
+/// Whether a mask has all rows and columns of the scores, or size 1 there.
 fn fits(mask: &[usize], scores: &[usize]) -> bool {
     let tail = |i: usize| mask.len().checked_sub(i).map_or(1, |at| mask[at]);
     let whole = |i: usize| tail(i) == scores[scores.len() - i] || tail(i) == 1;
@@ -186,7 +186,7 @@ fn scaled(net: &Net, node: &Node) -> Option<(ValueId, f32)> {
     number(b).map(|n| (a, n)).or_else(|| number(a).map(|n| (b, n)))
 }
 
-/// The product of query and key, the key transposed by the product or before it.
+/// `q kᵀ`: a MatMul that transposes the key, or a MatMul of a transposed key.
 fn product(
     rewriter: &GraphRewriter<'_>,
     node: &Node,

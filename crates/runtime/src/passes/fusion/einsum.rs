@@ -1,5 +1,5 @@
-//! An Einsum as movements and a product of matrices, of which other passes know more: constant
-//! operands are laid out once, movements are read through, and attention is recognised.
+//! Einsum to MatMul. Movements and one MatMul are known to other passes: constant operands are
+//! packed once, movements are read through, and attention is recognised.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
@@ -18,7 +18,7 @@ pub(crate) fn to_matmul(net: &mut Net, _: &PassCx<'_>) -> usize {
         let made =
             Equation::of(rewriter, &node).and_then(|equation| equation.write(rewriter, &node));
         match made {
-            // Which notes the change.
+            // `replace` also counts the change.
             Some(value) => rewriter.replace(node.outputs[0], value),
             None => rewriter.keep(node),
         }
@@ -28,15 +28,15 @@ pub(crate) fn to_matmul(net: &mut Net, _: &PassCx<'_>) -> usize {
 /// An axis of an operand: its label and its size.
 type Axis = (usize, usize);
 
-/// Two operands whose labels are each an axis of one size, and the labels of the result.
+/// Two operands in which each label is one axis of one size, and the labels of the result.
 struct Equation {
     operands: [Vec<Axis>; 2],
     result: Vec<usize>,
 }
 
 impl Equation {
-    /// What a node of f32 computes, unless an operand is a diagonal, or is summed or repeated by
-    /// itself.
+    /// The equation of an f32 node. `None` if an operand has a repeated label (a diagonal), or is
+    /// summed or broadcast by itself.
     fn of(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Equation> {
         let rule = node.is::<Einsum>()?;
         let &[a, b] = &node.inputs[..] else { return None };
@@ -61,7 +61,7 @@ impl Equation {
         (is_f32 && is_plain && !is_empty).then_some(Equation { operands, result })
     }
 
-    /// Writes it as a product, and returns its value.
+    /// Writes the equation as a MatMul and returns its value.
     fn write(&self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<ValueId> {
         let [left, right] = &self.operands;
         let of_result = |l: bool, r: bool| -> Vec<usize> {
@@ -79,7 +79,7 @@ impl Equation {
         let matrices = |m: &[usize], n: &[usize]| -> Sizes {
             sizes(&batch).into_iter().chain([size(m), size(n)]).collect()
         };
-        // A product reads its second operand either way.
+        // MatMul can read its second operand transposed.
         let transposed = right.last().is_some_and(|(label, _)| summed.contains(label));
         let (outer, inner) = if transposed { (&columns, &summed) } else { (&summed, &columns) };
         let mut writer = Writer { rewriter, layer: node.layer };
@@ -108,7 +108,7 @@ fn has(axes: &[Axis], label: usize) -> bool {
     find(axes, label).is_some()
 }
 
-/// Puts nodes in the place of one.
+/// Adds nodes in place of one.
 struct Writer<'s, 'n> {
     rewriter: &'s mut GraphRewriter<'n>,
     layer: usize,
@@ -133,7 +133,7 @@ impl Writer<'_, '_> {
         self.rewriter.list(values.map(|v| i64::try_from(v).ok()).collect::<Option<_>>()?)
     }
 
-    /// A value with its axes in another order, by their labels.
+    /// A Transpose of a value, with axes given by label.
     fn transposed(
         &mut self,
         value: ValueId,
@@ -148,7 +148,7 @@ impl Writer<'_, '_> {
         self.node(Transpose, smallvec![value, order], sizes)
     }
 
-    /// A value with other sizes.
+    /// A Reshape of a value.
     fn recast(&mut self, value: ValueId, sizes: &[usize]) -> Option<ValueId> {
         if self.rewriter.net.sizes(value).as_deref() == Some(sizes) {
             return Some(value);

@@ -1,5 +1,6 @@
-//! Gelu written with Erf, `0.5 · x · (1 + erf(x / √2))` in any order and as `1 - erf(-x / √2)` too,
-//! becomes that operation: one step behind a product in place of five passes.
+//! Gelu fusion. Gelu written with Erf, `0.5 · x · (1 + erf(x / √2))` in any order, also as `1 -
+//! erf(-x / √2)`, becomes one Gelu. It can then be a post-op of a MatMul, not five passes over
+//! memory.
 
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, number, operands};
@@ -21,7 +22,7 @@ pub(crate) fn gelu(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// What a node is the Gelu of: the product of it, a half and a weight, in any order.
+/// The input of the Gelu that a node computes: the product of it, 0.5 and the weight, in any order.
 fn argument(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<ValueId> {
     either_way(node, Kind::Multiply).find_map(|[pair, one]| {
         either_way(rewriter.only_for(pair)?, Kind::Multiply).find_map(|[a, b]| {
@@ -34,7 +35,7 @@ fn argument(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<ValueId> {
     })
 }
 
-/// Whether a value is `1 + erf(of / √2)`, and nothing else reads what it is made of.
+/// Whether a value is `1 + erf(of / √2)`, and nothing else reads its intermediate values.
 fn is_weight(rewriter: &GraphRewriter<'_>, weight: ValueId, of: ValueId) -> bool {
     let scaled = |value: ValueId| {
         let node = rewriter.only_for(value)?;
@@ -53,7 +54,7 @@ fn is_weight(rewriter: &GraphRewriter<'_>, weight: ValueId, of: ValueId) -> bool
     sum || difference
 }
 
-/// The number by which a node multiplies a value.
+/// The factor by which a node scales a value.
 fn scale(net: &Net, node: &Node, value: ValueId) -> Option<f32> {
     let product = either_way(node, Kind::Multiply)
         .find_map(|[of, by]| number(net, by).filter(|_| of == value));

@@ -1,6 +1,6 @@
-//! The means of each channel's map, as squeeze and excitation begins with, are made by the
-//! depthwise convolution before it, while its lines are in the cache of the thread that has written
-//! them. Lines are added up first, then those sums, so the means round differently.
+//! Global pooling fusion. The depthwise convolution before a squeeze-and-excitation block also
+//! gives the mean of each channel, while its lines are in the cache of the thread that wrote them.
+//! Each line is summed first, then the line sums, so the rounding differs.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation};
@@ -17,7 +17,7 @@ pub(crate) fn means(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// Lets the convolution that makes a map give what `node` computes, if those are its means.
+/// Lets the convolution that makes a value also give the means that `node` computes.
 fn given(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
     node.is::<Reduce>().filter(|rule| rule.kind() == Kind::Mean)?;
     let (&[map, axes], &[means]) = (&node.inputs[..], &node.outputs[..]) else { return None };

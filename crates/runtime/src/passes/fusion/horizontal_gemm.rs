@@ -1,6 +1,6 @@
-//! Horizontal GEMM fusion: MatMuls of the same few rows, such as query, key and value of a token,
-//! or the gate of an MLP and what it multiplies, become one step. One fork and join serves all of
-//! them, which costs a good part of the time of each.
+//! Horizontal GEMM fusion. MatMuls of the same few rows, such as query, key and value of a token,
+//! or the gate of an MLP and what it multiplies, become one step. They share one fork and join,
+//! which is a good part of the time of each.
 
 use crate::fused::grouped_matmul::HorizontalMatMul;
 use crate::fused::matmul::FusedMatMul;
@@ -11,21 +11,22 @@ use kernels::gemm::{Precision, can_group};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// MatMuls of a group, at most.
+/// The most MatMuls in a group.
 const MOST: usize = 8;
 
-/// Inputs of a product, at most: those of a group have a bit each.
+/// The most inputs of a MatMul: the inputs of a group are bits of an `InputSet`.
 const INPUTS: usize = 7;
 
-/// Nodes that are products of the same rows.
+/// MatMuls that read the same rows.
 type Group = Vec<GroupedGemm>;
 
-/// One of them.
+/// A MatMul of a group.
 struct GroupedGemm {
-    /// The position of the node.
+    /// The index of the node.
     at: usize,
     matmul: FusedMatMul,
-    /// The member before it whose result multiplies its own, which is then its last input.
+    /// The earlier member whose result multiplies the result of this one; it is then the last
+    /// input.
     factor: Option<usize>,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn fuse_gemms(net: &mut Net, cx: &PassCx<'_>) -> usize {
     changes
 }
 
-/// By its first node each group of products that read the same.
+/// Each group of MatMuls with the same left operand, by its first node.
 fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
     let mut makes_of_constants = HashMap::new();
     let mut by_rows: HashMap<ValueId, Group> = HashMap::new();
@@ -80,8 +81,8 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
     several.map(|group| (group[0].at, group)).collect()
 }
 
-/// The member of a group whose result a product is multiplied by, at last, if it is of the same
-/// size.
+/// The member of a group whose result this MatMul is multiplied by as its last post-op, if both
+/// have the same shape.
 fn factor(net: &Net, node: &Node, matmul: &FusedMatMul, group: &Group) -> Option<usize> {
     let (&last, &[output]) = (node.inputs.last()?, &node.outputs[..]) else { return None };
     let operand = Operand::Matrix(node.inputs.len() - 1);
@@ -90,7 +91,7 @@ fn factor(net: &Net, node: &Node, matmul: &FusedMatMul, group: &Group) -> Option
     group.iter().position(|member| same && net.nodes[member.at].outputs[..] == [last])
 }
 
-/// A node whose factor is no input of its own.
+/// The node without the post-op and the input of its factor.
 fn without_factor(mut member: GroupedGemm, mut node: Node) -> (GroupedGemm, Node) {
     if member.factor.is_some() {
         member.matmul.post_ops.pop();
@@ -99,7 +100,7 @@ fn without_factor(mut member: GroupedGemm, mut node: Node) -> (GroupedGemm, Node
     (member, node)
 }
 
-/// The product that a node is, if it is one of few rows as they lie.
+/// The MatMul that a node computes, if it has few rows and its operands are contiguous.
 fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<FusedMatMul> {
     let matmul = FusedMatMul::of(net, node)?;
     let &[a, b, ..] = &node.inputs[..] else { return None };
@@ -111,7 +112,7 @@ fn of_few_rows(net: &Net, cx: &PassCx<'_>, node: &Node) -> Option<FusedMatMul> {
         return None;
     }
     let shape = matmul.shape(&a, &b);
-    // By weights as they are stored they are computed in f32.
+    // GEMMs with compressed weights compute in f32.
     let stored = matmul.weights.is_some();
     let precision = if stored { Precision::F32 } else { cx.resources.options.precision };
     let few = can_group(shape.rows(), precision);

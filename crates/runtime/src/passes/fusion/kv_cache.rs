@@ -1,7 +1,7 @@
-//! Caches of keys and values grow where they lie. What the graph writes as ReadValue, Gather of the
-//! beams, Concat along axis 2, Assign, the repetition of heads (Unsqueeze, Broadcast, Reshape) and
-//! ScaledDotProductAttention becomes one step, in which new rows are put behind those of the
-//! variable. Else each token would copy all that came before it, up to three times.
+//! Stateful attention fusion: the KV cache grows in place. ReadValue, Gather of the beams, Concat
+//! along axis 2, Assign, repetition of heads (Unsqueeze, Broadcast, Reshape) and
+//! ScaledDotProductAttention become one step that appends the new rows to the variable. Otherwise
+//! each token would copy the whole cache, up to three times.
 
 use crate::fused::attention::Attention;
 use crate::fused::kv_attention::{CacheShape, CachedAttention, First, Growing};
@@ -35,29 +35,29 @@ pub(crate) fn caches(net: &mut Net, cx: &PassCx<'_>) -> usize {
     count
 }
 
-/// What stands in the place of a node.
+/// A node index, and what replaces the node.
 type Edit = (usize, Option<Node>);
 
-/// What a node reads.
+/// The inputs of a node.
 type Inputs = SmallVec<[ValueId; 4]>;
 
-/// A variable that a Concat adds rows to.
+/// A variable that a Concat appends rows to.
 struct Cache<'n> {
     variable: &'n Variable,
     read: usize,
     assign: usize,
-    /// The variable as it is read, with its beams in order, and with its new rows.
+    /// The variable as read, after the Gather of its beams, and after the new rows.
     stages: Vec<ValueId>,
-    /// The order of its beams.
+    /// The indices of the Gather of its beams.
     beams: Option<ValueId>,
     new: ValueId,
-    /// Sizes of the new rows: batch, heads, rows and columns.
+    /// The shape of the new rows: batch, heads, rows and columns.
     sizes: [usize; 4],
-    /// What the result says how many rows it has, where heads are repeated.
+    /// The number of rows that the repetition of heads writes in its shape.
     repeated: Option<Length<'n>>,
 }
 
-/// The values of a cache as attention reads them.
+/// A KV cache as attention reads it.
 struct CacheOrigin<'n> {
     /// The output of Concat.
     value: ValueId,
@@ -68,10 +68,10 @@ struct CacheOrigin<'n> {
 
 struct Search<'n> {
     origins: Origins<'n>,
-    /// For each value the nodes that read it; the outputs of the net are read by one that does not
-    /// exist.
+    /// For each value the nodes that read it. An output of the net has one more reader, an index
+    /// past the last node.
     readers: Vec<Vec<usize>>,
-    /// For each variable how many nodes read or assign it.
+    /// For each variable, how many nodes read or assign it.
     uses: HashMap<&'n str, usize>,
     known: Option<&'n HashMap<String, infer::Fact>>,
 }
@@ -98,13 +98,13 @@ impl<'n> Search<'n> {
         self.net().nodes.get(index)
     }
 
-    /// The four sizes of a value of f32.
+    /// The shape of an f32 value of rank 4.
     fn sizes(&self, value: ValueId) -> Option<[usize; 4]> {
         let sizes = self.net().sizes(value).filter(|_| self.net().is_f32(value))?;
         sizes[..].try_into().ok()
     }
 
-    /// The edits that let the caches of an attention grow where they lie.
+    /// The edits that let the caches of an attention grow in place.
     fn attention(&self, index: usize) -> Option<Vec<Edit>> {
         let node = self.node(index)?;
         let causal = match (node.is::<ScaledDotProductAttention>(), node.fused::<Attention>()) {
@@ -135,8 +135,8 @@ impl<'n> Search<'n> {
         Some(edits)
     }
 
-    /// Whether heads are repeated to as many rows as the caches will have. Both have as many: the
-    /// step looks whether they do.
+    /// Whether the repetition of heads names as many rows as the caches will have. The step itself
+    /// checks that both caches have equally many.
     fn agree(&self, both: &[Cache<'_>; 2]) -> bool {
         let own = |id: &str| both.iter().any(|cache| cache.variable.id() == id);
         both.iter().all(|cache| {
@@ -145,8 +145,8 @@ impl<'n> Search<'n> {
         })
     }
 
-    /// Goes back from what attention reads to the rows that are repeated for its heads, if they
-    /// are.
+    /// Goes back from the input of attention to the rows before the repetition of heads, if there
+    /// is one.
     fn source(&self, value: ValueId, reader: usize) -> Option<CacheOrigin<'n>> {
         let Some((reshape, last)) =
             self.only(value, reader).filter(|(_, n)| n.is::<Reshape>().is_some())
@@ -183,13 +183,13 @@ impl<'n> Search<'n> {
         Some(CacheOrigin { value: own, reader: unsqueeze, repeated })
     }
 
-    /// The node that makes a value which only one node reads.
+    /// The node that makes a value, if only `reader` reads the value.
     fn only(&self, value: ValueId, reader: usize) -> Option<(usize, &'n Node)> {
         (self.readers[value] == [reader]).then_some(())?;
         self.origins.maker(value)
     }
 
-    /// The cache that attention reads.
+    /// The KV cache that attention reads through `value`.
     fn cache(&self, value: ValueId, reader: usize) -> Option<Cache<'n>> {
         let CacheOrigin { value, reader, repeated } = self.source(value, reader)?;
         let (concat, node) = self.origins.maker(value)?;
@@ -222,7 +222,7 @@ impl<'n> Search<'n> {
         Some(Cache { variable, read, assign, stages, beams, new, sizes, repeated })
     }
 
-    /// Whether nobody but these nodes sees a value; its shape is told by other means.
+    /// Whether only these nodes read a value. Readers of its shape get the shape by other means.
     fn is_private(&self, value: ValueId, own: &[usize]) -> bool {
         let shape = |r: usize| self.node(r).is_some_and(|n| n.is::<ShapeOf>().is_some());
         self.readers[value].iter().all(|r| own.contains(r) || shape(*r))
@@ -235,7 +235,7 @@ impl<'n> Search<'n> {
         Some([batch.size()?, heads.size()?, columns.size()?])
     }
 
-    /// The Assign of a variable that reads a value, if nobody reads what it gives.
+    /// The Assign of variable `id` that stores a value, if nothing reads its output.
     fn assign(&self, value: ValueId, id: &str) -> Option<usize> {
         let assigns = |r: &&usize| {
             let node = self.node(**r);
@@ -246,7 +246,7 @@ impl<'n> Search<'n> {
         self.node(assign)?.outputs.iter().all(unread).then_some(assign)
     }
 
-    /// The variable of a cache. What it begins with where it has no value is added to the inputs.
+    /// The variable of a cache. Its initial value, if one is needed, is added to the inputs.
     fn growing(&self, cache: &Cache<'n>, inputs: &mut Inputs) -> Option<Growing> {
         let [batch, heads, _, columns] = cache.sizes;
         let id = cache.variable.id().to_owned();
@@ -262,7 +262,7 @@ impl<'n> Search<'n> {
         Some(Growing { id, matrices: [batch, heads, columns], first })
     }
 
-    /// The attention and its caches as one node.
+    /// The attention and its two caches as one node.
     fn fused(&self, node: &Node, causal: bool, both: &[Cache<'n>; 2]) -> Option<Node> {
         let net = self.net();
         let result = self.sizes(node.outputs[0])?;
@@ -290,8 +290,7 @@ impl<'n> Search<'n> {
         Some(Node { operation: Operation::Fused(Arc::new(made)), inputs, ..node.clone() })
     }
 
-    /// What becomes of the nodes of a cache besides the attention. Those between are needed by
-    /// nobody then.
+    /// The edits of the other nodes of a cache. Dead code elimination removes those in between.
     fn edits(&self, cache: &Cache<'n>) -> Vec<Edit> {
         let mut edits = vec![(cache.read, None), (cache.assign, None)];
         for &stage in &cache.stages {
@@ -306,7 +305,7 @@ impl<'n> Search<'n> {
         edits
     }
 
-    /// The shape of a variable, with so many rows more.
+    /// The shape of a variable with `rows` more rows.
     fn told(&self, node: &Node, cache: &Cache<'n>, rows: usize) -> Option<Node> {
         let mut inputs = Inputs::new();
         let cache = self.growing(cache, &mut inputs)?;

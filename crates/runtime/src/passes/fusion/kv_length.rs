@@ -1,4 +1,4 @@
-//! The number of rows of a KV cache, where a graph computes it from shapes.
+//! The number of rows of a KV cache, traced through the shape arithmetic of the graph.
 
 use crate::graph::net::{Net, Node, ValueId};
 use infer::ops::binary::{Binary, Kind};
@@ -9,23 +9,23 @@ use infer::ops::shape_of::ShapeOf;
 use infer::ops::squeeze::Squeeze;
 use infer::ops::variable::Variable;
 
-/// The axis that caches grow along.
+/// The axis that KV caches grow along.
 pub(crate) const AXIS: usize = 2;
 
-/// How many nodes shape arithmetic is followed through.
+/// How many nodes of shape arithmetic are followed.
 const DEPTH: usize = 12;
 
-/// The rows of a variable before a run, or none, and some more.
+/// The rows of a variable before a run, if `id` is given, plus `more` rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Length<'n> {
     pub(crate) id: Option<&'n str>,
     pub(crate) more: usize,
 }
 
-/// A net whose values are followed to where they come from.
+/// A net with the node that makes each value.
 pub(crate) struct Origins<'n> {
     pub(crate) net: &'n Net,
-    /// For each value the node that makes it.
+    /// For each value the index of the node that makes it.
     makers: Vec<Option<usize>>,
 }
 
@@ -38,14 +38,14 @@ impl<'n> Origins<'n> {
         Origins { net, makers }
     }
 
-    /// The node that makes a value, and its position.
+    /// The node that makes a value, and its index.
     pub(crate) fn maker(&self, value: ValueId) -> Option<(usize, &'n Node)> {
         let index = self.makers[value]?;
         Some((index, &self.net.nodes[index]))
     }
 
-    /// The ReadValue whose variable a value is, its beams in any order, and where the Gather is
-    /// that puts them there.
+    /// The index of the ReadValue that a value comes from, and the index of the Gather that
+    /// reorders its beams, if there is one.
     pub(crate) fn variable(&self, value: ValueId) -> Option<(usize, Option<usize>)> {
         let (index, node) = self.maker(value)?;
         if node.is::<Variable>().is_some_and(Variable::reads) {
@@ -63,7 +63,7 @@ impl<'n> Origins<'n> {
         self.net.values[value].fact.value.as_deref()?.i64s()
     }
 
-    /// The number of rows that an element of a list of sizes is.
+    /// The number of rows that element `index` of a list of sizes stands for.
     pub(crate) fn element(&self, value: ValueId, index: usize) -> Option<Length<'n>> {
         self.element_within(value, index, DEPTH)
     }

@@ -1,6 +1,5 @@
-//! Normalisation over the last axis as TensorFlow and Keras write it: with the factor `s = γ /
-//! sqrt(variance + ε)`, a value becomes `x · s + (β - mean · s)`. It becomes one node, with γ and β
-//! as steps behind it.
+//! LayerNorm fusion, as TensorFlow and Keras write it: `x · s + (β - mean · s)` over the last axis,
+//! with `s = γ / sqrt(variance + ε)`. It becomes one node, with γ and β as post-ops.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{either_way, kind, mean_of_rows, number, of_inverse_root, operands};
@@ -20,19 +19,19 @@ pub(crate) fn layer_norm(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// A normalisation, and the nodes that apply its factor and its shift.
+/// A normalization, with the nodes that apply scale and bias.
 struct Found {
     value: ValueId,
     columns: usize,
     eps: f32,
-    /// What the normalised value is multiplied by, and the node that does it.
+    /// The scale, and the node that multiplies by it.
     gamma: Option<(ValueId, Node)>,
-    /// What is added to that.
+    /// The bias.
     beta: Option<ValueId>,
 }
 
 impl Found {
-    /// The normalisation that a sum of a scaled value and a shift is.
+    /// The normalization that ends in this Add of a scaled value and a shift.
     fn at(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Found> {
         either_way(node, Kind::Add).find_map(|[scaled, shift]| {
             let product = rewriter.only_for(scaled)?;
@@ -66,8 +65,8 @@ impl Found {
         Some(Found { value, columns, eps, gamma, beta })
     }
 
-    /// Puts the normalisation and its factor before the node that adds the shift; gives what that
-    /// becomes.
+    /// Adds the normalization and its scale before the node that adds the bias. Returns what
+    /// replaces that node.
     fn write(self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
         let divisor = Divisor::DeviationInside(f64::from(self.eps));
         let normalization = Normalization { center: true, divisor };
@@ -86,7 +85,7 @@ impl Found {
     }
 }
 
-/// The mean, ε and γ, if there is one, of a factor for each row of a value.
+/// The mean, ε and γ (if there is one) of a scale per row.
 fn factor(
     rewriter: &GraphRewriter<'_>,
     scale: ValueId,

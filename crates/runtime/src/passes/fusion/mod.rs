@@ -1,4 +1,4 @@
-//! Several operations become one.
+//! Passes that fuse several operations into one.
 
 pub(crate) mod attention;
 pub(crate) mod einsum;

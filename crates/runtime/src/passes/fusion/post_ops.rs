@@ -1,6 +1,6 @@
-//! Bias, activation, residual and scale are applied to products, convolutions and normalised rows
-//! while they are in the cache. Every step rounds as the operation that it stands for, so the bits
-//! stay the same.
+//! Post-op fusion. Bias, activation, residual and scale are applied to blocks of MatMuls,
+//! convolutions and normalizations while they are in the cache. Each post-op rounds like the
+//! operation it replaces, so the bits stay the same.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::matmul::FusedMatMul;
@@ -31,7 +31,7 @@ pub(crate) fn epilogue(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, joined)
 }
 
-/// The product that feeds a node, with what the node does appended to its steps.
+/// The producer of a node's input, with the node appended to its post-ops.
 fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let &[output] = &node.outputs[..] else { return None };
     if let Some(producer) = reshaped(rewriter, node, output) {
@@ -64,9 +64,8 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(producer)
 }
 
-/// The product that feeds a node which gives its rows other leading axes, or the convolution that
-/// feeds one which gives its positions other axes: it writes them under the new shape, so that what
-/// follows can join it.
+/// Folds a Reshape that keeps the last axis into the MatMul or convolution before it. That writes
+/// its result in the new shape, so that the next node can become a post-op.
 fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<Node> {
     let written = node.is::<Reshape>().is_some() || node.is::<Squeeze>().is_some();
     let moves = written || node.fused::<Reinterpret>().is_some();
@@ -74,7 +73,7 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
     let (from, to) = (rewriter.net.sizes(input)?, rewriter.net.sizes(output)?);
     let maker = rewriter.only_for(input).filter(|_| from.last() == to.last())?;
     let operation = match maker.fused::<ChannelsLast>() {
-        // Means of channels are those of an element of the batch.
+        // The means of a convolution are per batch element, so the batch axis must stay.
         Some(_) => (from.first() == to.first()).then(|| maker.operation.clone())?,
         None if maker.fused::<FusedMatMul>().is_some() || is_matmul(rewriter.net, maker) => {
             Operation::Fused(Arc::new(FusedMatMul::of(rewriter.net, maker)?))
@@ -85,22 +84,22 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
     Some(Node { operation, outputs: node.outputs.clone(), ..maker })
 }
 
-/// What a node does to a product.
+/// A node as a post-op.
 enum Absorbed {
     Alone(PostOp),
     Operand(fn(Operand) -> PostOp, OperandShape, ValueId),
-    /// Rounds each column by its own parameters, up to a last level.
+    /// Quantizes each column with its own parameters; the number is the largest quantized value.
     Parameters(Tensor, f32),
 }
 
-/// How an operand lies beside the result.
+/// How an operand is broadcast to the result.
 enum OperandShape {
     Number(f32),
     Columns,
     Matrix,
 }
 
-/// Which input of a node is a product that it alone reads, and what it does to it.
+/// The input of a node that becomes its producer, read by this node alone, and the post-op.
 fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Absorbed)> {
     let net = &*rewriter.net;
     let feeds = |v: ValueId| {
@@ -114,7 +113,7 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
     }
     if let Some(rounding) = lowering::rounding(net, node) {
         let input = node.inputs[0];
-        // Others round as FakeQuantize does.
+        // Other producers keep the FakeQuantize as a node.
         let maker = rewriter.only_for(input)?;
         let is_depthwise = maker.fused::<ChannelsLast>().is_some_and(|c| c.is_depthwise());
         if !is_depthwise && maker.fused::<IntegerConvolution>().is_none() {
@@ -141,7 +140,7 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
         _ => return None,
     };
     let &[a, b] = &node.inputs[..] else { return None };
-    // Where both come from products, the one computed last takes the other in.
+    // If both inputs have producers to fuse with, the one computed last takes the other as operand.
     [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(producer, operand)| {
         let place = place(net, operand, output).filter(|_| feeds(producer))?;
         Some((producer, Absorbed::Operand(make, place, operand)))
@@ -165,7 +164,7 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<OperandShape> {
     (lead + 1 == own.len() && count == columns).then_some(OperandShape::Columns)
 }
 
-/// Whether the steps of a node can be extended.
+/// Whether a node takes post-ops.
 fn is_gemm_or_conv(net: &Net, node: &Node) -> bool {
     is_matmul(net, node)
         || node.fused::<FusedMatMul>().is_some()
@@ -176,20 +175,20 @@ fn is_gemm_or_conv(net: &Net, node: &Node) -> bool {
         || rows(net, node).is_some()
 }
 
-/// Whether a node is a MatMul of matrices in f32.
+/// Whether a node is a MatMul of f32 matrices.
 fn is_matmul(net: &Net, node: &Node) -> bool {
     let matrices = |v: &ValueId| net.is_f32(*v) && net.sizes(*v).is_some_and(|s| s.len() > 1);
     node.is::<MatMul>().is_some() && node.inputs.iter().all(matrices)
 }
 
-/// The normalisation of rows that a node is.
+/// The normalization along rows that a node computes.
 fn rows(net: &Net, node: &Node) -> Option<NormalizeRows> {
     let rule = node.is::<Normalize>()?;
     net.sizes(*node.inputs.first()?)?;
     seen(net, node, |cx| normalize::rows(rule, cx)).ok()?
 }
 
-/// A product with one step more.
+/// The operation of a producer with one more post-op.
 fn extended(node: &Node, net: &Net, op: PostOp) -> Option<Arc<dyn FusedOp>> {
     if let Some(conv) = node.fused::<ChannelsLast>() {
         let mut conv = conv.clone();

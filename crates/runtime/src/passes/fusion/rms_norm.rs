@@ -1,6 +1,6 @@
-//! Root mean square normalisation written as operations of their own, `x · 1 / sqrt(mean(x²) + ε)`
-//! over the last axis, becomes one node that computes the same numbers in the same order, but for a
-//! root that is written as a power.
+//! RMSNorm fusion: `x · 1 / sqrt(mean(x²) + ε)` over the last axis, written as separate operations,
+//! becomes one node. It computes the same numbers in the same order, unless the root is written as
+//! Power.
 
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, mean_of_rows, number, of_inverse_root, operands};
@@ -16,7 +16,7 @@ pub(crate) fn rms(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |rewriter, node| normalized(rewriter, node))
 }
 
-/// The normalisation that a product of a value and the reciprocal of its root mean square is.
+/// The normalization that a product of a value and the reciprocal of its root mean square is.
 fn normalized(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let (value, eps) = either_way(node, Kind::Multiply).find_map(|[value, factor]| {
         let eps = reciprocal(rewriter, factor, value)?;
@@ -25,7 +25,7 @@ fn normalized(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let net = &*rewriter.net;
     let sizes = net.sizes(value).filter(|_| net.is_f32(value))?;
     let columns = *sizes.last().filter(|n| **n > 1)?;
-    // Else both operands of the product are repeated.
+    // Otherwise the product broadcasts the value.
     if net.sizes(*node.outputs.first()?)? != sizes {
         return None;
     }
@@ -36,8 +36,8 @@ fn normalized(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, inputs: smallvec![value], ..node.clone() })
 }
 
-/// The ε of `1 / sqrt(mean(value²) + ε)`, if that is what `factor` is and nothing else reads what
-/// it is made of.
+/// The ε of `1 / sqrt(mean(value²) + ε)`, if `factor` is that and nothing else reads its
+/// intermediate values.
 fn reciprocal(rewriter: &GraphRewriter<'_>, factor: ValueId, value: ValueId) -> Option<f32> {
     let net = &*rewriter.net;
     let sum = of_inverse_root(rewriter, rewriter.only_for(factor)?)?;
@@ -47,7 +47,7 @@ fn reciprocal(rewriter: &GraphRewriter<'_>, factor: ValueId, value: ValueId) -> 
     is_square(net, rewriter.only_for(mean_of_rows(net, mean)?)?, value).then_some(eps)
 }
 
-/// Whether a node multiplies a value with itself.
+/// Whether a node squares a value.
 fn is_square(net: &Net, node: &Node, value: ValueId) -> bool {
     let power = operands(node, Kind::Power);
     let times = operands(node, Kind::Multiply);

@@ -1,5 +1,5 @@
-//! Rotary position embedding written as `x · cos + concat(-upper half of x, lower half of x) · sin`
-//! becomes one node that computes the same numbers.
+//! RoPE fusion: `x · cos + concat(-upper half of x, lower half of x) · sin` becomes one node that
+//! computes the same numbers.
 
 use crate::fused::rope::RotaryEmbedding;
 use crate::graph::net::{Net, Node, Operation, ValueId};
@@ -17,7 +17,7 @@ pub(crate) fn rotary(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |rewriter, node| transposed(rewriter, node))
 }
 
-/// The embedding that a sum is.
+/// The rotary embedding that ends in this Add.
 fn transposed(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let (x, cos, sin) = either_way(node, Kind::Add).find_map(|[straight, crossed]| {
         let (x, sin) = either_way(rewriter.only_for(crossed)?, Kind::Multiply)
@@ -33,7 +33,7 @@ fn transposed(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     if !fits(cos) || !fits(sin) || rows > RotaryEmbedding::ROWS {
         return None;
     }
-    // Else the data are repeated.
+    // Otherwise the factors broadcast the data.
     if net.sizes(*node.outputs.first()?)? != sizes {
         return None;
     }
@@ -42,7 +42,7 @@ fn transposed(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, inputs: smallvec![x, cos, sin], ..node.clone() })
 }
 
-/// The value of which another is the second half of each row, negated, and the first half.
+/// The value of which `value` holds the upper half of each row, negated, and then the lower half.
 fn exchanged(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
     let net = &*rewriter.net;
     let concat = rewriter.only_for(value)?;
@@ -62,7 +62,7 @@ fn opposite(net: &Net, node: &Node) -> Option<ValueId> {
     either_way(node, Kind::Multiply).find_map(|[x, by]| (number(net, by)? == -1.0).then_some(x))
 }
 
-/// The value whose rows `value` holds a half of: 0 for the first, 1 for the second.
+/// The value of whose rows `value` is a half: the first for `which` 0, the second for 1.
 fn half(rewriter: &GraphRewriter<'_>, value: ValueId, which: u32) -> Option<ValueId> {
     let net = &*rewriter.net;
     let node = rewriter.maker(value)?;

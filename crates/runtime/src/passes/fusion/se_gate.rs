@@ -1,5 +1,5 @@
-//! Channels that are multiplied by a gate, as squeeze and excitation does, are multiplied while
-//! the convolution behind reads them. Each product is rounded as before, so the bits stay.
+//! Squeeze-excitation gate fusion. The convolution behind a gate multiplies channels by the gate
+//! while it reads them. Each product is rounded as before, so the bits stay.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::IntegerConvolution;
@@ -14,7 +14,7 @@ pub(crate) fn gate(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::editing(net, gated)
 }
 
-/// Lets a convolution read the data and the gates of the product that feeds it.
+/// Lets a convolution read the data and the gates of the Multiply that feeds it.
 fn gated(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
     let gates = Some(node.inputs.len());
     let float = node.fused::<ChannelsLast>().filter(|c| c.is_pointwise());
@@ -33,7 +33,7 @@ fn gated(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
     Some(())
 }
 
-/// The data and the gates, one for each channel of each element of the batch, of a product.
+/// The data and the gates (one per channel of each batch element) of a Multiply.
 fn operands(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
     let rule = node.is::<Binary>().filter(|b| b.kind() == Kind::Multiply)?;
     let (&[a, b], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return None };

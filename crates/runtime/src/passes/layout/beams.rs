@@ -1,5 +1,6 @@
-//! Caches of keys and values are read from a variable by a Gather that puts beams in another order.
-//! Where they stay in order, as with one beam they always do, the cache is handed over, not copied.
+//! Elimination of beam reordering. A KV cache is read from its variable through a Gather over the
+//! beams. If the beams are in order, as they always are with one beam, the tensor is handed over
+//! without a copy.
 
 use crate::graph::net::{FusedOp, Net, Node, Operation};
 use crate::graph::rewriter::GraphRewriter;
@@ -16,13 +17,13 @@ pub(crate) fn beams(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |rewriter, node| chosen(rewriter, node))
 }
 
-/// The choice of as many beams as a variable holds.
+/// The Gather of beams with as many indices as the variable has rows.
 fn chosen(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let gather = node.is::<Gather>()?;
     let &[data, indices, axis] = &node.inputs[..] else { return None };
     rewriter.maker(data)?.is::<Variable>().filter(|variable| variable.reads())?;
     let net = &*rewriter.net;
-    // Others are moved as what stands for them.
+    // Element types without a byte size are left to the general Gather.
     net.values[data].fact.element_type.byte_size()?;
     let is_first = net.values[axis].fact.value.as_deref()?.i64s()? == [0];
     let (sizes, count) = (net.sizes(data)?, net.sizes(indices)?);
@@ -35,7 +36,7 @@ fn chosen(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, inputs: smallvec![data, indices], ..node.clone() })
 }
 
-/// Rows of a variable, in the order of the indices.
+/// Gathers the rows of a variable. Hands the tensor over if the indices are in order.
 struct Beams {
     plan: GatherPlan,
 }

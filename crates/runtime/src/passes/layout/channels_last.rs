@@ -1,8 +1,8 @@
-//! Convolutions read and write their channels as the last axis, and so does everything between
-//! them: axes are turned only where such a region begins and ends.
+//! Regions around convolutions compute in NHWC. Transposes are inserted only at the boundaries of a
+//! region.
 //!
-//! A value whose channels lie last has two names: its own, and that of the turned value that is
-//! really computed. Whoever needs it as the graph means it gets it turned back.
+//! Each NCHW value `v` of a region has an NHWC value `last[v]`. A reader outside the region gets a
+//! Transpose of it.
 
 use crate::fused::convolution::{Bf16Ports, ChannelsLast};
 use crate::fused::normalize::NormalizeMaps;
@@ -69,23 +69,23 @@ pub(crate) fn layout(net: &mut Net, _: &PassCx<'_>) -> usize {
 
 #[derive(Default)]
 struct ChannelsLastPass {
-    /// For a value the same with its channels last.
+    /// The NHWC value of each NCHW value.
     last: HashMap<ValueId, ValueId>,
-    /// Values that are computed with their channels last only.
+    /// Values of which only the NHWC form is computed so far.
     pending: HashSet<ValueId>,
 }
 
-/// The order that moves the channels of `rank` axes last.
+/// The order of axes from NCHW to NHWC, for any rank.
 fn to_last(rank: usize) -> Sizes {
     [0].into_iter().chain(2..rank).chain([1]).collect()
 }
 
-/// The order that moves them back.
+/// The order of axes from NHWC to NCHW, for any rank.
 fn to_first(rank: usize) -> Sizes {
     [0, rank - 1].into_iter().chain(1..rank - 1).collect()
 }
 
-/// Where axis `axis` lies when the channels are last.
+/// The position in NHWC of NCHW axis `axis`.
 fn moved(axis: usize, rank: usize) -> usize {
     match axis {
         0 => 0,
@@ -108,7 +108,7 @@ fn made(made: impl FusedOp, inputs: &[ValueId], output: ValueId, layer: usize) -
 }
 
 impl ChannelsLastPass {
-    /// A node that turns a value back, if it is computed with its channels last only.
+    /// A Transpose back to NCHW, if only the NHWC form of the value is computed so far.
     fn restore(&mut self, net: &Net, value: ValueId, layer: usize) -> Option<Node> {
         if !self.pending.remove(&value) {
             return None;
@@ -117,7 +117,7 @@ impl ChannelsLastPass {
         Some(made(Permute { order: to_first(rank) }, &[self.last[&value]], value, layer))
     }
 
-    /// The value with its channels last, turned now if need be.
+    /// The NHWC value; a Transpose makes it if there is none yet.
     fn transposed(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -136,7 +136,7 @@ impl ChannelsLastPass {
         Some(last)
     }
 
-    /// A new value that stands for `value` with its channels last.
+    /// A new NHWC value that stands for `value`.
     fn result(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
         let sizes = rewriter.net.sizes(value)?;
         let quant_params = rewriter.net.values[value].quant_params;
@@ -147,8 +147,7 @@ impl ChannelsLastPass {
         Some(last)
     }
 
-    /// Rewrites a node to work on values whose channels are last; `None` where it cannot or
-    /// should not.
+    /// Rewrites a node to work on NHWC values. `None` if it cannot or should not.
     fn convert(&mut self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
         let (&output, others) = node.outputs.split_first()?;
         let static_f32 = rewriter.net.is_f32(output) && rewriter.net.is_f32(*node.inputs.first()?);
@@ -205,7 +204,7 @@ impl ChannelsLastPass {
             return over_maps.or_else(|| self.along_axes(rewriter, node, output, 1));
         }
         if let Some(rule) = node.is::<Interpolate>() {
-            // The result of the model is turned before it is large.
+            // A model output that grows here is transposed before the upsample, while it is small.
             if rewriter.net.outputs.contains(&output) && grows(rewriter.net, node.inputs[0], output)
             {
                 return None;
@@ -227,7 +226,7 @@ impl ChannelsLastPass {
         None
     }
 
-    /// Keeps the same operation on other inputs, for an output with its channels last.
+    /// Keeps the same operation on other inputs, with an NHWC output.
     fn rewritten(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -255,8 +254,8 @@ impl ChannelsLastPass {
         }
         let mut conv = geometry(rule, [&sizes[0], &sizes[1], &sizes[2]]);
         let is_transposed = rule.kind().is_transposed();
-        // The data, with their channels last if they are so by now, or what zeros are put around
-        // to make them.
+        // The input, in NHWC if that exists by now. If a Pad makes it, the convolution reads the
+        // input of the Pad instead.
         let last = self.last.get(&data).copied();
         let mut from = last.unwrap_or(data);
         let padded = Padded::of(rewriter, (from, filters), last.is_some());
@@ -287,7 +286,7 @@ impl ChannelsLastPass {
         Some(())
     }
 
-    /// The indices of the largest elements, if the operation gives them, must be of no use.
+    /// MaxPool qualifies only if nothing reads its output of indices.
     fn pool(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -309,7 +308,7 @@ impl ChannelsLastPass {
         Some(())
     }
 
-    /// A transpose that moves channels makes no copy: it only gives the other name.
+    /// A Transpose to or from NHWC makes no copy: it only links the two values.
     fn transpose(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -335,7 +334,7 @@ impl ChannelsLastPass {
         None
     }
 
-    /// Operands of the same rank are turned, constants at once.
+    /// Operands of the same rank are transposed. Constants are transposed at compile time.
     fn binary(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -362,7 +361,7 @@ impl ChannelsLastPass {
         self.rewritten(rewriter, node, inputs, output)
     }
 
-    /// Limits that are constants are turned with what they limit.
+    /// Constant limits are transposed with the input.
     fn fake_quantize(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -383,7 +382,7 @@ impl ChannelsLastPass {
         self.rewritten(rewriter, node, inputs, output)
     }
 
-    /// The slopes of channels lie along the last axis.
+    /// The slopes of the channels become the last axis.
     fn prelu(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -400,7 +399,7 @@ impl ChannelsLastPass {
         self.rewritten(rewriter, node, smallvec![self.last[&data], slope], output)
     }
 
-    /// An operation along the axes that a constant input names.
+    /// An operation along the axes that constant input `input` names.
     fn along_axes(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -430,7 +429,7 @@ impl ChannelsLastPass {
         self.over_maps(rewriter, node, output, (rule.groups(), normalization))
     }
 
-    /// Instance normalisation: each channel over all positions of its map.
+    /// Instance normalization: each channel over all its spatial positions.
     fn instance_normalization(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -445,8 +444,8 @@ impl ChannelsLastPass {
         self.over_maps(rewriter, node, output, (sizes[1], normalization(rule)))
     }
 
-    /// A normalisation of groups of channels over maps; the last two of three inputs are a factor
-    /// and a shift for each channel.
+    /// A normalization over groups of channels and all spatial positions. Of three inputs the last
+    /// two are scale and bias per channel.
     fn over_maps(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -470,7 +469,7 @@ impl ChannelsLastPass {
         Some(())
     }
 
-    /// Parts of channels are runs of each position.
+    /// A Split along channels takes a run of channels from each position.
     fn split(&mut self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
         let rank = rewriter.net.sizes(node.inputs[0])?.len();
         if !node.outputs.iter().all(|v| rewriter.net.is_f32(*v)) {
@@ -565,7 +564,7 @@ impl ChannelsLastPass {
         Some(())
     }
 
-    /// Spatial axes that become others, behind the channels.
+    /// A Reshape that changes spatial axes only.
     fn reshape(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -589,7 +588,7 @@ fn grows(net: &Net, from: ValueId, to: ValueId) -> bool {
     count(to) > count(from)
 }
 
-/// A constant with its channels last, as an operand beside tensors of `rank` axes.
+/// A constant in NHWC, as an operand for tensors of `rank` axes.
 fn turned_constant(constant: &Tensor, rank: usize) -> Option<Tensor> {
     let mut sizes: Sizes = smallvec![1; rank - constant.sizes().len()];
     sizes.extend_from_slice(constant.sizes());

@@ -1,5 +1,5 @@
-//! A 1×1 convolution behind a Concat of as many channels each, as in pyramids of
-//! dilated convolutions, reads what the Concat would have copied. It adds up in the same order.
+//! Concat elimination. A 1×1 convolution behind a Concat of inputs with as many channels each (as
+//! in atrous spatial pyramid pooling) reads those inputs directly. The order of the sums stays.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation, ValueId};
@@ -9,7 +9,7 @@ use infer::ops::concat::Concat;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Channels below which runs along them are too short to be taken one by one.
+/// Below this many channels, runs along them are too short to be read input by input.
 const MIN_CHANNELS: usize = 32;
 
 pub(crate) fn eliminate(net: &mut Net, _: &PassCx<'_>) -> usize {
@@ -31,7 +31,7 @@ fn read_concat_inputs(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Opti
     Some(())
 }
 
-/// What a Concat along the last axis puts side by side, if all have as many channels.
+/// The inputs of a Concat along the last axis, if all have the same shape.
 fn operands(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<SmallVec<[ValueId; 4]>> {
     let net = &*rewriter.net;
     let concat = rewriter.only_for(value)?;

@@ -1,42 +1,42 @@
-//! Where the elements of a value come from, when it is made of another by moving them.
+//! An index map: where the elements of a value come from, if it is made by moving those of another.
 
 use crate::graph::net::ValueId;
 use crate::kernel::{Kernel, Movement, Reuse};
 use kernels::copy::gcd;
 use kernels::par::Threads;
 
-/// Runs shorter than this are not worth a table of where they lie.
+/// Runs shorter than this are not worth a table.
 const SHORTEST: usize = 8;
 
-/// Entries of a table at most.
+/// The longest table, in entries.
 const ENTRIES: usize = 1 << 20;
 
-/// A value as runs of another.
+/// A value as a list of runs of another value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Map {
-    /// What it is made of.
+    /// The value whose elements are moved.
     pub(crate) source: ValueId,
-    /// Elements of a run.
+    /// Elements per run.
     pub(crate) run: usize,
-    /// For each run of the value the run of the source.
+    /// For each run of the value, the index of the run in the source.
     pub(crate) runs: Vec<u32>,
-    /// Copies of memory that it stands for.
+    /// How many copies of memory the map replaces.
     pub(crate) copies: usize,
 }
 
 impl Map {
-    /// A value of `count` elements as itself.
+    /// The identity map of a value of `count` elements.
     pub(crate) fn whole(source: ValueId, count: usize) -> Map {
         Map { source, run: count, runs: vec![0], copies: 0 }
     }
 
-    /// The same in shorter runs.
+    /// The same map in shorter runs.
     fn refined(&self, run: usize) -> Vec<u32> {
         let parts = (self.run / run) as u32;
         self.runs.iter().flat_map(|r| (0..parts).map(move |i| r * parts + i)).collect()
     }
 
-    /// The same in runs as long as possible.
+    /// The same map in runs as long as possible.
     pub(crate) fn longest(&self) -> Map {
         let breaks = (1..self.runs.len()).filter(|i| self.runs[*i] != self.runs[i - 1] + 1);
         let together = breaks.fold(self.runs.len(), gcd);
@@ -46,14 +46,14 @@ impl Map {
         Map { run: self.run * together, runs, ..self.clone() }
     }
 
-    /// The same in runs of `run` elements, or `None` if they are shorter.
+    /// The same map in runs of `run` elements, or `None` if its runs are shorter.
     pub(crate) fn in_runs(&self, run: usize) -> Option<Map> {
         let longest = self.longest();
         let whole = longest.run.is_multiple_of(run);
         whole.then(|| Map { run, runs: longest.refined(run), ..self.clone() })
     }
 
-    /// What output `output`, of `count` elements, of a kernel is that moves this value.
+    /// The map of output `output`, of `count` elements, of a kernel that moves this value.
     pub(crate) fn moved_by(&self, kernel: &dyn Kernel, output: usize, count: usize) -> Option<Map> {
         const WIDTH: usize = size_of::<f32>();
         if let Reuse::Views(views) = kernel.reuse() {
@@ -96,13 +96,13 @@ impl Map {
         (fits && own <= ENTRIES).then(|| self.refined(run))
     }
 
-    /// Where an element of the value lies in the source.
+    /// The position in the source of an element of the value.
     pub(crate) fn at(&self, element: usize) -> usize {
         self.runs[element / self.run] as usize * self.run + element % self.run
     }
 
-    /// The distance between the rows of a matrix that begins at element `start`, if each lies in
-    /// one piece and all are evenly apart.
+    /// The row stride of a matrix that begins at element `start`, if each row is contiguous in the
+    /// source and all rows are evenly apart.
     pub(crate) fn stride(&self, start: usize, rows: usize, columns: usize) -> Option<usize> {
         let whole = |row: usize| {
             let first = start + row * columns;
@@ -118,13 +118,14 @@ impl Map {
         (1..rows).all(|row| whole(row) == Some(first + row * stride)).then_some(stride)
     }
 
-    /// Whether neighbouring elements lie side by side.
+    /// Whether elements `first..=last` are contiguous in the source.
     fn is_run(&self, first: usize, last: usize) -> bool {
         let (first, last) = (first / self.run, last / self.run);
         (first..last).all(|i| self.runs[i + 1] == self.runs[i] + 1)
     }
 
-    /// The source as runs of the value, if the value holds each of its `count` elements once.
+    /// The source as runs of the value, if the value holds each of its `count` elements exactly
+    /// once.
     pub(crate) fn inverse(&self, count: usize) -> Option<Map> {
         let total = count / self.run;
         if total != self.runs.len() || !count.is_multiple_of(self.run) {

@@ -1,4 +1,4 @@
-//! Where elements lie: channels last, movements, concatenation.
+//! Layout passes: channels last, movement fusion, concat elimination.
 
 pub(crate) mod beams;
 pub(crate) mod channels_last;

@@ -1,6 +1,5 @@
-//! A chain of movements is one map from where elements are to where they were. MatMul, rotary
-//! embeddings and attention read through it, attention writes through it, and what is left is one
-//! copy.
+//! Movement fusion. A chain of Transpose, Reshape, Slice … is one index map. MatMul, RoPE and
+//! attention read through the map, attention also writes through it, and what is left is one copy.
 
 use crate::fused::attention::Attention;
 use crate::fused::kv_attention::CachedAttention;
@@ -42,7 +41,7 @@ pub(crate) fn compose(net: &mut Net, _: &PassCx<'_>) -> usize {
     changes
 }
 
-/// Movements that nobody has needed yet.
+/// Movements whose results no node has needed yet.
 #[derive(Default)]
 struct Chains {
     maps: HashMap<ValueId, Map>,
@@ -50,7 +49,7 @@ struct Chains {
 }
 
 impl Chains {
-    /// Takes a node that only moves f32 in runs, to see who needs its outputs.
+    /// Defers a node that only moves runs of f32, until a reader needs its outputs.
     fn defer(&mut self, net: &Net, node: &Node) -> bool {
         let Some(maps) = self.maps_of(net, node) else { return false };
         for (&output, map) in node.outputs.iter().zip(maps) {
@@ -76,7 +75,7 @@ impl Chains {
         outputs.map(|(i, &v)| map.moved_by(&*kernel, i, count(v).filter(|n| *n > 0)?)).collect()
     }
 
-    /// Makes a value that was deferred.
+    /// Computes a value that was deferred.
     fn need(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) {
         if self.write_through(rewriter, value).is_some() {
             return rewriter.changed();
@@ -106,8 +105,7 @@ impl Chains {
         }
     }
 
-    /// The node that was deferred, and one that makes the value from the start of its chain where
-    /// that saves a copy.
+    /// The deferred node, and an [`IndexedCopy`] from the start of the chain if that saves a copy.
     fn made(&mut self, value: ValueId) -> Option<(Node, Option<Node>)> {
         let node = self.deferred.remove(&value)?;
         let map = self.maps.get(&value)?.longest();
@@ -124,7 +122,7 @@ impl Chains {
         Some((node, Some(made)))
     }
 
-    /// Rewrites a node to read its operands where they were before they were moved.
+    /// Lets a node read its operands at the source of their movements.
     fn read_through(&self, rewriter: &mut GraphRewriter<'_>, node: Node) -> Node {
         let rewritten = self
             .product(rewriter.net, &node)
@@ -178,15 +176,15 @@ impl Chains {
         Some(Node { operation: Operation::Fused(operation), inputs, ..node.clone() })
     }
 
-    /// Lets heads read query, key and value, of so many rows, where they were before they were
-    /// moved.
+    /// Lets heads read query, key and value at the source of their movements. Keys and values have
+    /// `terms` rows.
     fn operands(&self, heads: &mut Heads, terms: usize, inputs: &mut [ValueId]) {
         let Heads { attention, at, .. } = heads;
         let matrices =
             [(attention.rows, attention.depth), (terms, attention.depth), (terms, attention.width)];
         for (i, (rows, columns)) in matrices.into_iter().enumerate() {
             let map = self.maps.get(&inputs[i]).filter(|m| m.copies > 0);
-            // A row that serves all has no stride to follow.
+            // A row that is shared by all has stride 0, so the map has no stride to give.
             let one = attention.strides[i] == 0 && rows > 1;
             let Some(map) = map.filter(|_| !one) else { continue };
             let Some((starts, stride)) = placed(map, &at[i], rows, columns) else { continue };
@@ -206,7 +204,7 @@ impl Chains {
         Some(node)
     }
 
-    /// Lets attention write its result where a chain would move it, if nobody else reads it.
+    /// Lets attention write its result to the end of a chain, if nothing else reads the result.
     fn write_through(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<()> {
         let map = self.maps.get(&value).filter(|m| m.copies > 0)?;
         let mut link = value;
@@ -236,7 +234,7 @@ impl Chains {
     }
 }
 
-/// Where matrices that begin at `starts` lie, and the distance between their rows.
+/// The starts in the source of matrices that begin at `starts`, and the row stride they share.
 fn placed(map: &Map, starts: &[usize], rows: usize, columns: usize) -> Option<(Vec<usize>, usize)> {
     if rows * columns == 0 {
         return None;

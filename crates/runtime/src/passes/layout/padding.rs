@@ -1,5 +1,5 @@
-//! Zeros that Pad puts around a map are padding of the convolution that reads it: what TensorFlow's
-//! models have in front of convolutions without any.
+//! A Pad of zeros becomes the padding of the convolution that reads it. Models from TensorFlow put
+//! such a Pad before convolutions without padding.
 
 use crate::graph::net::{Net, ValueId};
 use crate::graph::pattern::number;
@@ -8,18 +8,18 @@ use infer::ops::pad::{Mode, Pad};
 use kernels::conv::Convolution;
 use smallvec::SmallVec;
 
-/// A value with zeros around it.
+/// The input of a Pad with zeros.
 pub(crate) struct Padded {
-    /// The value.
+    /// The input.
     pub(crate) from: ValueId,
-    /// For each spatial axis the size without the zeros, and how many there are before it.
+    /// For each spatial axis its size without padding, and the zeros before it.
     axes: SmallVec<[(usize, isize); 3]>,
 }
 
 impl Padded {
-    /// What zeros are put around along the spatial axes alone to make `value`, whose channels are
-    /// the last axis or the second. None for constant filters that are not finite: they make NaN of
-    /// zeros, and padding adds nothing.
+    /// The input of the Pad that makes `value`, if it adds zeros along spatial axes only; channels
+    /// are the last axis or the second. `None` if constant filters are not finite: times explicit
+    /// zeros they give NaN, while implicit padding adds nothing.
     pub(crate) fn of(
         rewriter: &GraphRewriter<'_>,
         (value, filters): (ValueId, ValueId),
@@ -46,13 +46,13 @@ impl Padded {
                 _ => return None,
             }
         }
-        // Last, since it looks through all of them.
+        // Checked last, since it reads all filters.
         ignore_zeros(net, filters).then_some(Padded { from, axes })
     }
 
-    /// Lets the windows of a convolution look beyond what is left without the zeros.
+    /// Moves the padding into the windows of a convolution.
     pub(crate) fn read_by(&self, conv: &mut Convolution) {
-        // Axes that a convolution lacks are the first ones.
+        // The windows of a convolution with fewer than three axes are the last ones.
         for (window, (size, begin)) in conv.axes.iter_mut().rev().zip(self.axes.iter().rev()) {
             window.input = *size;
             window.start -= begin;
@@ -60,9 +60,9 @@ impl Padded {
     }
 }
 
-/// Whether zeros times these filters are zeros, as far as they are known.
+/// Whether zeros times these filters are zeros; unknown filters count as finite.
 fn ignore_zeros(net: &Net, filters: ValueId) -> bool {
     let Some(filters) = &net.values[filters].constant else { return true };
-    // They may lie anywhere in the file, aligned or not.
+    // The tensor may be unaligned in the file.
     filters.bytes().as_chunks::<4>().0.iter().all(|bytes| f32::from_ne_bytes(*bytes).is_finite())
 }

@@ -1,6 +1,6 @@
-//! Results of convolutions that nothing but convolutions in bf16 reads are rounded when they are
-//! written, not by each that reads them: they take half the memory. The largest of a window is
-//! rounded as well before as after it is found. So the bits stay.
+//! bf16 propagation. A convolution result is stored as bf16 if only bf16 convolutions read it, also
+//! through MaxPool. This halves its memory. The bits stay the same, since conversion to bf16 and
+//! max commute.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
@@ -11,8 +11,8 @@ use ir::ElementType;
 use kernels::pool::Pooling;
 use std::sync::Arc;
 
-/// Pools one behind the other that bf16 passes through, at most: a file may hold any number, and
-/// each is a call inside that of the one before.
+/// The longest chain of MaxPools that bf16 passes through. Each is a recursive call, and a file may
+/// hold any number.
 const POOLS: usize = 8;
 
 pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {
@@ -34,7 +34,7 @@ pub(crate) fn round(net: &mut Net, cx: &PassCx<'_>) -> usize {
     found
 }
 
-/// Whether all that reads a value takes it in bf16, behind so many pools at most.
+/// Whether every reader of a value takes bf16, through at most `pools` MaxPools.
 fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId, pools: usize) -> bool {
     let takes = |node: &Node| {
         if let Some(conv) = node.fused::<ChannelsLast>() {
@@ -48,7 +48,7 @@ fn is_taken(net: &Net, readers: &[Vec<usize>], value: ValueId, pools: usize) -> 
     !net.outputs.contains(&value) && readers[value].iter().all(|i| takes(&net.nodes[*i]))
 }
 
-/// Makes a value bf16 that [`is_taken`], and what reads it read that.
+/// Stores as bf16 a value that [`is_taken`], and lets its readers read bf16.
 fn store(net: &mut Net, readers: &[Vec<usize>], value: ValueId) {
     let shape = net.values[value].fact.shape.clone();
     net.values[value].fact = Fact::new(ElementType::BF16, shape);

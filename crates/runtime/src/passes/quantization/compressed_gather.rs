@@ -1,9 +1,8 @@
-//! Rows of a table that is stored in fewer bits, or in another type: they are gathered first, and
-//! only they are converted and scaled.
+//! Gather from a compressed table. The rows are gathered first, and only they are converted and
+//! scaled.
 //!
-//! An index out of range gives zeros, before or after: what is done to a row must leave zeros
-//! zero. So factors are gathered with the rows or are positive, and what is subtracted is
-//! gathered.
+//! An out-of-range index gives a row of zeros, and dequantizing after the Gather must keep it zero.
+//! So zero points are gathered too, and scales are gathered or positive.
 
 use crate::graph::net::{Net, Node, Value, ValueId};
 use crate::graph::pattern::kind;
@@ -28,7 +27,7 @@ pub(crate) fn rows(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// What takes the place of a Gather from a table that is computed.
+/// The nodes that replace a Gather from a computed table.
 fn first(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Vec<Node>> {
     let (net, rule) = (&*rewriter.net, node.is::<Gather>()?);
     let [table, indices] = [0, 1].map(|i| net.sizes(node.inputs[i]));
@@ -38,7 +37,7 @@ fn first(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Vec<Node>> {
     let axis = convert_tensor(axis, ElementType::I64).ok()?;
     let outermost = axis.as_slice::<i64>()?.first() == Some(&0);
     let fewer = indices.iter().product::<usize>() < *table.first()?;
-    // What is the same for all rows has axes of its own to the right of those of the indices.
+    // Factors that all rows share are broadcast from the right, after the axes of the indices.
     if !outermost || batch != 0 || !fewer || indices.is_empty() || is_constant(net, node.inputs[0])
     {
         return None;
@@ -58,12 +57,12 @@ struct TableRows<'n> {
     gather: &'n Node,
     table: Sizes,
     indices: Sizes,
-    /// What computes the rows.
+    /// The nodes that compute the rows.
     made: Vec<Node>,
 }
 
 impl TableRows<'_> {
-    /// The rows of a value of as many rows as the table.
+    /// The gathered rows of a value that has as many rows as the table.
     fn of(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
         if is_constant(rewriter.net, value) {
             let mut node = self.gather.clone();
@@ -88,7 +87,8 @@ impl TableRows<'_> {
         self.make(rewriter, node, value)
     }
 
-    /// Whether a value is the same for all rows and leaves zeros as they are.
+    /// Whether a constant is the same for all rows and finite and positive, so that zeros stay
+    /// zero.
     fn is_factor(&self, net: &Net, value: ValueId) -> bool {
         let Some(factor) = &net.values[value].constant else { return false };
         let sizes = factor.sizes();
@@ -103,7 +103,7 @@ impl TableRows<'_> {
         own && all() == Some(true)
     }
 
-    /// Keeps a node as one that makes the rows of `value` alone.
+    /// Keeps a copy of a node that computes only the gathered rows of `value`.
     fn make(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,

@@ -1,6 +1,6 @@
-//! MatMuls with weights that are stored in few bits read them so: as whole numbers with scales and
-//! zero points for each group, as NNCF writes them, or as f16. Reading a weight takes longer than
-//! computing its value, and the values would take two to eight times the memory.
+//! MatMul with compressed weights. It reads integers of 4 or 8 bits with scales and zero points per
+//! group, as NNCF writes them, or f16. Such a MatMul is bound by memory: reading a weight takes
+//! longer than dequantizing it, and f32 weights are two to eight times as large.
 
 use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::{Net, Node, Operation, ValueId};
@@ -20,8 +20,8 @@ use kernels::gemm::{Compressed, Precision, SMALL_M_ROWS, WeightFormat};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// Elements of weights in f16 below which they are read in f32 for many rows: more would not be in
-/// the caches of most machines, and fewer bytes of them are read faster.
+/// f16 weights of fewer elements are read in f32 for many rows. Larger ones do not fit the caches
+/// of most machines as f32, so reading f16 is faster.
 const WIDENED: usize = 1 << 22;
 
 pub(crate) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
@@ -29,8 +29,8 @@ pub(crate) fn weights(net: &mut Net, cx: &PassCx<'_>) -> usize {
     GraphRewriter::editing(net, |rewriter, node| by_stored(rewriter, node, precision))
 }
 
-/// With `--activations int8`, products by such integers quantize their rows, if they lie one behind
-/// the other and groups of the weights are whole groups of them.
+/// With `--activations int8`, MatMuls with such weights quantize rows of A. The rows must be
+/// contiguous, and a group of weights must be a whole number of groups of A.
 pub(crate) fn dynamic(net: &mut Net, cx: &PassCx<'_>) -> usize {
     if cx.resources.options.activations == Activations::F32 {
         return 0;
@@ -49,7 +49,7 @@ pub(crate) fn dynamic(net: &mut Net, cx: &PassCx<'_>) -> usize {
     found
 }
 
-/// Lets a product read its weights as they are stored.
+/// Lets a MatMul read its weights as they are stored.
 fn by_stored(
     rewriter: &mut GraphRewriter<'_>,
     node: &mut Node,
@@ -64,7 +64,7 @@ fn by_stored(
     if !shape.reads_through() {
         return None;
     }
-    // bf16 is as large as f16.
+    // Weights in bf16 take no more memory than in f16, so the limit does not apply.
     let is_small = sizes.iter().product::<usize>() < WIDENED || precision == Precision::Bf16;
     if stored.weights.format == WeightFormat::F16 && is_small && shape.rows() > SMALL_M_ROWS {
         stored.weights.widened = Some(precision);
@@ -78,15 +78,16 @@ fn by_stored(
     Some(())
 }
 
-/// How a matrix is stored.
+/// A compressed matrix.
 struct Stored {
     weights: Weights,
-    /// Its elements, and then its scales and zero points.
+    /// Its elements, then scales and zero points.
     inputs: SmallVec<[ValueId; 3]>,
 }
 
 impl Stored {
-    /// How a matrix follows from constants, if it does so in a way that products know.
+    /// The compressed form of a matrix that is computed from constants, if MatMul supports the
+    /// pattern.
     fn of(
         rewriter: &GraphRewriter<'_>,
         value: ValueId,
@@ -125,7 +126,7 @@ impl Stored {
     }
 }
 
-/// The constant that becomes a value in f32, and its element type.
+/// The constant that is converted to f32 to give a value, and its element type.
 fn widened(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<(ValueId, ElementType)> {
     let converts = |node: &&Node| node.is::<Convert>().is_some() && rewriter.net.is_f32(value);
     let from = *rewriter.maker(value).filter(converts)?.inputs.first()?;
@@ -133,17 +134,17 @@ fn widened(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<(ValueId, Ele
     Some((from, element_type))
 }
 
-/// The axes of elements as they are stored.
+/// The axes of the elements, as they are stored.
 struct Axes {
     sizes: Sizes,
     columns: usize,
-    /// The axis of groups, if there is one.
+    /// The axis of groups, if k is grouped.
     groups: Option<usize>,
     terms: usize,
 }
 
 impl Axes {
-    /// Those of a matrix of some sizes, whose terms may be divided in groups.
+    /// The axes of a matrix of shape `sizes`, whose k may be divided in groups.
     fn of(stored: Sizes, sizes: &[usize], by_rows: bool) -> Option<Axes> {
         let (columns, groups, terms) = match (stored.len(), by_rows) {
             (2, false) => (0, None, 1),
@@ -157,13 +158,12 @@ impl Axes {
         (size[..] == *sizes && all > 0).then_some(Axes { sizes: stored, columns, groups, terms })
     }
 
-    /// Terms of a group.
+    /// Elements of k per group.
     fn group(&self) -> usize {
         self.sizes[self.terms]
     }
 
-    /// The constant of what each group has one of, and how far apart those of columns and of groups
-    /// are.
+    /// The constant with one factor per group, and its strides along columns and along groups.
     fn factors(
         &self,
         rewriter: &GraphRewriter<'_>,
@@ -185,8 +185,8 @@ impl Axes {
         Some((from, (apart(self.columns), self.groups.map_or(0, apart))))
     }
 
-    /// The constant of whole numbers that becomes a value, and how it is stored, unless groups or
-    /// rows share a byte.
+    /// The integer constant that is converted to give a value, and its format. `None` if two groups
+    /// or two rows share a byte.
     fn elements(
         &self,
         rewriter: &GraphRewriter<'_>,
@@ -205,7 +205,7 @@ impl Axes {
     }
 }
 
-/// The same zero points, if elements could have their values.
+/// The zero points themselves, if each fits the element type of the weights.
 fn are_elements(net: &Net, zeros: ValueId, format: WeightFormat) -> Option<ValueId> {
     let tensor = net.values[zeros].constant.as_ref()?;
     let (low, high) = match (format, tensor.element_type()) {

@@ -1,5 +1,4 @@
-//! Weights that are stored in fewer bits: their values are computed in f32, without rounding to
-//! f16 in between, and once.
+//! Decompression of weights. It runs in f32, without an intermediate rounding to f16, and once.
 
 use crate::fused::decompress::Once;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
@@ -14,11 +13,11 @@ use smallvec::smallvec;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Constants up to so many elements are converted when the plan is made.
+/// Constants of up to this many elements are converted at compile time.
 const SMALL: usize = 1 << 16;
 
-/// Replaces what is computed from constants in f16 and then converted to f32: OpenVINO computes
-/// all of it in f32.
+/// Computes in f32 what is computed from constants in f16 and then converted to f32. OpenVINO does
+/// the same.
 pub(crate) fn widen(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut wide = HashMap::new();
     GraphRewriter::over(net, |rewriter, node| {
@@ -36,7 +35,7 @@ pub(crate) fn widen(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// The value in f32, if it follows from constants without having been rounded before.
+/// The value in f32, if it is computed from constants and was not rounded before.
 fn widened(
     rewriter: &mut GraphRewriter<'_>,
     value: ValueId,
@@ -62,7 +61,7 @@ fn widened(
         let data = *node.inputs.first()?;
         let moves = node.op()?.traits().moves == InputSet::one(0) && node.outputs.len() == 1;
         if node.is::<Convert>().is_some() {
-            // Small integers are exact in f16, others have been rounded.
+            // Integers of up to 8 bits are exact in f16. Other constants were rounded.
             let from = &rewriter.net.values[data];
             let exact = from.fact.element_type.bits().is_some_and(|bits| bits <= 8);
             if !exact || from.constant.is_none() {
@@ -90,8 +89,8 @@ fn widened(
     Some(result)
 }
 
-/// Joins what does not depend on the inputs to nodes that are computed in the first run only. In
-/// the only run, it shares the memory of what the inputs decide.
+/// Joins what is computed from constants alone to nodes that run in the first run only. A plan for
+/// a single run leaves these nodes apart, so that their memory is shared in the arena.
 pub(crate) fn once(net: &mut Net, cx: &PassCx<'_>) -> usize {
     if cx.resources.options.runs_once {
         return 0;
@@ -113,7 +112,7 @@ pub(crate) fn once(net: &mut Net, cx: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |_, node| joined.get(&node.outputs[0]).cloned())
 }
 
-/// The values that follow from constants and are not outputs.
+/// The values that are computed from constants alone and are not outputs.
 fn fixed(net: &Net, cx: &PassCx<'_>) -> HashSet<ValueId> {
     let mut fixed = HashSet::new();
     for node in &net.nodes {
@@ -130,7 +129,7 @@ fn fixed(net: &Net, cx: &PassCx<'_>) -> HashSet<ValueId> {
     fixed
 }
 
-/// All that computes a value, as one node.
+/// All nodes that compute a value, as one node.
 fn join(net: &Net, cx: &PassCx<'_>, makers: &HashMap<ValueId, usize>, value: ValueId) -> Node {
     let (mut open, mut own, mut constants) = (vec![value], Vec::new(), Vec::new());
     while let Some(value) = open.pop() {

@@ -1,7 +1,7 @@
-//! Graphs of f16 are computed in f32 from end to end, as OpenVINO computes them: nothing is rounded
-//! and nothing overflows between operations, and every other pass sees f32. Weights stay f16 in
-//! memory, behind a Convert; inputs, outputs and variables stay f16 as well, and are converted
-//! there. Bodies take and give f32 in place of f16.
+//! f16 promotion. f16 graphs are computed in f32 throughout, as in OpenVINO: nothing is rounded and
+//! nothing overflows between operations, and every other pass sees only f32. Weights stay f16 in
+//! memory, behind a Convert. Inputs, outputs and variables stay f16 and are converted at the
+//! boundary. Bodies take and give f32.
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
@@ -16,10 +16,10 @@ use infer::{Fact, infer_op};
 use ir::ElementType::{self, F16, F32};
 use std::collections::{HashMap, HashSet};
 
-/// Constants of up to so many elements are converted when the plan is made.
+/// Constants of up to this many elements are converted at compile time.
 const SMALL: usize = 1 << 16;
 
-/// Computes in f32 what the graph computes in f16.
+/// Promotes the f16 part of the graph to f32.
 pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
     if !net.values.iter().any(|value| value.fact.element_type == F16) {
         return 0;
@@ -56,8 +56,8 @@ pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
     changes
 }
 
-/// Computes in f32 what takes f16 and f32 together, whose kernels want one type. What then is f16
-/// is rounded once.
+/// Computes operations with both f16 and f32 inputs in f32, since their kernels take one type. A
+/// result of type f16 is rounded once.
 pub(crate) fn mixed(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, mut node| {
         let rounded =
@@ -70,7 +70,7 @@ pub(crate) fn mixed(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// Whether floating-point inputs of a node are of several types, though its kernels want one.
+/// Whether a node has floating-point inputs of several types, while its kernels take one.
 fn mixes(net: &Net, node: &Node) -> bool {
     let mut types = node.inputs.iter().map(|v| net.values[*v].fact.element_type);
     let of_data = types.next().filter(|t| t.is_real());
@@ -78,8 +78,8 @@ fn mixes(net: &Net, node: &Node) -> bool {
     node.op().is_some_and(|op| op.traits().mixes) && of_data.is_some() && types.any(differs)
 }
 
-/// Lets a node read f32 and give its first output so, and returns what makes the type of the graph
-/// of it.
+/// Lets a node read f32 and give its first output in f32. Returns the Convert to the type that the
+/// graph declares.
 fn in_one_type(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node> {
     let mut converted = Converted::default();
     for input in &mut node.inputs {
@@ -96,9 +96,9 @@ fn in_one_type(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<Node
     Node::conversion(inner, outer, fact.element_type, node.layer)
 }
 
-/// Lets a node read f32 for f16, and give f32 where that makes it. `None`, and nothing is changed,
-/// if it had nothing of f16 or its types are part of what it does. Conversions to f32 and
-/// comparisons read what is f32 now as it is.
+/// Lets a node read and give f32 in place of f16. `None`, with nothing changed, if no f16 is
+/// involved or if the types are part of what the operation does. Converts to f32 and comparisons
+/// read the f32 value directly.
 fn widen_node(
     rewriter: &mut GraphRewriter<'_>,
     node: &mut Node,
@@ -119,7 +119,7 @@ fn widen_node(
         infer_op(op, &facts, node.outputs.len(), &[], &cx.resources.extensions, None).ok()?;
     if to_f16 {
         node.operation = Operation::source(Convert::to(F32))?;
-        // ConvertLike has another input, for its type alone.
+        // The second input of ConvertLike only gives the type.
         node.inputs.truncate(1);
     }
     if range_of_f16 {
@@ -139,24 +139,24 @@ fn widen_node(
     Some(())
 }
 
-/// Values that are there in both types.
+/// Values that exist in both types.
 #[derive(Default)]
 struct Converted {
-    /// Those that were f16 in the graph and are computed in f32.
+    /// Values that were f16 in the graph and are now computed in f32.
     widened: HashSet<ValueId>,
-    /// For each value the same in the other type.
+    /// For each value its counterpart in the other type.
     other: HashMap<ValueId, ValueId>,
 }
 
 impl Converted {
-    /// Makes a value of f16 one of f32.
+    /// Makes an f16 value an f32 value.
     fn widen(&mut self, net: &mut Net, value: ValueId) {
         let own = &mut net.values[value].fact;
         *own = in_f32(std::mem::replace(own, Fact::unknown()));
         self.widened.insert(value);
     }
 
-    /// Lets a body take f32 in place of f16.
+    /// Lets a body take f32 inputs in place of f16.
     fn take_inputs(&mut self, net: &mut Net) {
         for value in net.inputs.clone() {
             if net.values[value].fact.element_type == F16 {
@@ -165,7 +165,7 @@ impl Converted {
         }
     }
 
-    /// Gives f32 to the bodies of a node in place of f16, and takes what they then give.
+    /// Passes f32 to the bodies of a node in place of f16, and takes f32 results from them.
     fn around_bodies(&mut self, rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
         let is_f16 = |net: &Net, v: ValueId| net.values[v].fact.element_type == F16;
         for input in &mut node.inputs {
@@ -182,7 +182,7 @@ impl Converted {
         Some(())
     }
 
-    /// A value in another type.
+    /// A value converted to another type.
     fn to(
         &mut self,
         rewriter: &mut GraphRewriter<'_>,
@@ -211,7 +211,7 @@ impl Converted {
         Some(other)
     }
 
-    /// Gives a node that stays as it is written what is f32 now as f16 again.
+    /// Gives f16 back to a node that is not rewritten, where its inputs are f32 now.
     fn restore(&mut self, rewriter: &mut GraphRewriter<'_>, node: &mut Node) {
         for input in &mut node.inputs {
             if self.widened.contains(input)

@@ -1,7 +1,7 @@
-//! Lowering of quantized models: FakeQuantize gives activations their quantization parameters, and
-//! weights stored as integers have a scale per channel. A convolution or MatMul of both runs in
-//! integers. Its sums are exact, where those of f32 round each term; a value halfway between two
-//! quantized values may round to the other one.
+//! Quantized lowering. FakeQuantize gives activations their quantization parameters; weights stored
+//! as integers have a scale per channel. A convolution or MatMul of both runs in integers. Its sums
+//! are exact, while f32 sums round at each step along k. So a value halfway between two quantized
+//! values may round to the other one.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, Reads};
@@ -27,11 +27,11 @@ use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Notes which values are quantized, and which are integers, before other passes make something
-/// else of how they are computed.
+/// Notes which values are quantized and which are integers times scales, before other passes
+/// rewrite the nodes that compute them.
 pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut found = 0;
-    // What Convert makes, and of what, also behind zero points that are 0.
+    // The results of Converts and their inputs, also behind zero points that are 0.
     let mut converted = HashMap::new();
     for i in 0..net.nodes.len() {
         let node = &net.nodes[i];
@@ -52,7 +52,7 @@ pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
     found
 }
 
-/// The quantization parameters of what a node gives: its own, or those of its input.
+/// The quantization parameters of the output of a node: its own, or those of its input.
 fn quant_params(net: &Net, node: &Node) -> Option<QuantParams> {
     if node.is::<FakeQuantize>().is_some() {
         return Some(rounding(net, node)?.quant_params);
@@ -66,7 +66,7 @@ fn quant_params(net: &Net, node: &Node) -> Option<QuantParams> {
     moved(net, node)
 }
 
-/// The quantization parameters of what a node only moves, and of the zeros that it may put between.
+/// The quantization parameters that a moving node passes on. It may insert zeros.
 fn moved(net: &Net, node: &Node) -> Option<QuantParams> {
     let moves = node.op()?.traits().moves;
     let is_zero = |v: ValueId| number(net, v) == Some(0.0);
@@ -77,19 +77,19 @@ fn moved(net: &Net, node: &Node) -> Option<QuantParams> {
     all.all(|params| params == Some(first)).then_some(first)
 }
 
-/// Whether a node takes the largest element of windows that all look at some of the input: that of
-/// a window in the padding alone is not a quantized value.
+/// Max pooling in which every window covers an input element. A window of padding alone has no
+/// quantized value.
 fn is_largest(net: &Net, node: &Node) -> Option<()> {
     let rule = node.is::<Pool>().filter(|rule| rule.is_max())?;
     let (data, result) = (net.sizes(*node.inputs.first()?)?, net.sizes(*node.outputs.first()?)?);
     let (axes, _) = pool::geometry(rule, &data, &result);
-    /// Windows along an axis, at most: a file may declare any number.
+    /// The most windows along an axis, since a file may declare any number.
     const MOST: usize = 1 << 20;
     let looks = |a: &Window| (0..a.output).all(|output| !a.taps_within(output).is_empty());
     axes.iter().all(|a| a.output <= MOST && looks(a)).then_some(())
 }
 
-/// How a FakeQuantize rounds all its elements.
+/// How a FakeQuantize rounds, with one range for all elements.
 pub(crate) struct Rounding {
     pub(crate) to: Quantizer,
     pub(crate) scale: f32,
@@ -130,10 +130,10 @@ pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
     Some((parameters, levels.checked_sub(1)? as f32))
 }
 
-/// What a node subtracts zero points from that are 0, or so near that it does not count: tools of
-/// 2020 and 2021 wrote them beside symmetric filters, as f16.
+/// The input of a Subtract of zero points that are 0 or negligibly small. Tools of 2020 and 2021
+/// wrote such zero points for symmetric filters, in f16.
 fn without_zero_points(net: &Net, node: &Node) -> Option<ValueId> {
-    /// Of the distance between two integers.
+    /// As a fraction of the distance between two integers.
     const NEAR: f32 = 1e-4;
     let [data, zeros] = operands(node, Kind::Subtract)?;
     let zeros = net.values[zeros].constant.as_ref()?.as_slice::<f32>()?;
@@ -141,7 +141,7 @@ fn without_zero_points(net: &Net, node: &Node) -> Option<ValueId> {
     (keeps && zeros.iter().all(|zero| zero.abs() <= NEAR)).then_some(data)
 }
 
-/// The integers that a node multiplies by scales of the first axis.
+/// The integers that a node multiplies by scales along the first axis.
 fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Option<Integers> {
     either_way(node, Kind::Multiply).find_map(|[factor, scale]| {
         let scales = net.values[scale].constant.as_ref()?;
@@ -149,7 +149,7 @@ fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Op
         let (&outputs, inner) = values.sizes().split_first()?;
         let fits = values.element_type() == ElementType::I8
             && net.sizes(*node.outputs.first()?)?[..] == *values.sizes();
-        // Where a window sees nothing but padding its sum is 0, not 0 times infinity.
+        // A window of padding alone sums to 0, and 0 times an infinite scale would be NaN.
         let fits = fits && scales.as_slice::<f32>()?.iter().all(|scale| scale.is_finite());
         let scales = match (scales.as_slice::<f32>()?, scales.sizes()) {
             ([one], _) => vec![*one; outputs],
@@ -163,7 +163,7 @@ fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Op
     })
 }
 
-/// Computes convolutions and products in integers.
+/// Runs quantized convolutions and MatMuls in integers.
 pub(crate) fn multiply(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, in_integers)
 }
@@ -190,8 +190,8 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(Node { operation, inputs: smallvec![data, inputs[0], inputs[1]], ..node.clone() })
 }
 
-/// The convolution that a node is, and whether it reads channels before the axes; a product of rows
-/// is one, too.
+/// The convolution that a node computes, and whether it reads NCHW. A MatMul counts as a 1×1
+/// convolution.
 fn convolution(net: &Net, node: &Node, integers: &Integers) -> Option<(Convolution, bool)> {
     if let Some(ChannelsLast {
         conv,

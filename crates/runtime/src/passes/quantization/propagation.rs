@@ -1,7 +1,7 @@
-//! A quantized convolution quantizes its input while it reads it, unless what made the input can
-//! quantize its output: then the values stay u8, if every reader takes quantized values. These
-//! readers are quantized convolutions, residuals of them, depthwise convolutions, max pooling and
-//! Concat of equally quantized inputs.
+//! Quantized propagation. A quantized convolution quantizes its input while it reads it. If the
+//! producer can quantize its output instead, and every reader takes quantized values, the value
+//! stays u8. Such readers are quantized convolutions, their residuals, depthwise convolutions, max
+//! pooling and Concat of inputs with equal parameters.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
@@ -21,7 +21,8 @@ use kernels::quantize::{ColumnQuantizers, Quantizer};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Data that are rounded for a convolution alone are rounded while it reads them.
+/// Quantize on read: a FakeQuantize whose only reader is a quantized convolution runs while that
+/// reads.
 pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |rewriter, node| {
         let conv = node.fused::<IntegerConvolution>()?;
@@ -36,16 +37,16 @@ pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// What the bytes are that a value becomes.
+/// The quantization of a value that is stored as u8.
 #[derive(Clone, Copy)]
 enum Bytes {
-    /// One FakeQuantize: its quantizer, the distance between its values, and the first of them.
+    /// One FakeQuantize: its quantizer, the scale, and the value that 0 stands for.
     Uniform(Quantizer, f32, f32),
-    /// Each channel has its own; a value holds the parameters.
+    /// Parameters per channel, which this value holds.
     Columns(ValueId),
 }
 
-/// Keeps quantized values as bytes where all that reads them takes bytes.
+/// Keeps quantized values as u8 where every reader takes u8.
 pub(crate) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
     let columns = columns_of_nodes(net);
     let all = stored_as_bytes(net, &columns);
@@ -70,7 +71,7 @@ pub(crate) fn keep(net: &mut Net, _: &PassCx<'_>) -> usize {
 /// By node, the parameters of each column and the largest quantized value.
 type Columns = HashMap<usize, (ValueId, f32)>;
 
-/// Those of FakeQuantizes that are steps of their own.
+/// The per-column parameters of FakeQuantizes that are nodes of their own.
 fn columns_of_nodes(net: &mut Net) -> Columns {
     let mut all = Columns::new();
     for i in 0..net.nodes.len() {
@@ -81,13 +82,14 @@ fn columns_of_nodes(net: &mut Net) -> Columns {
     all
 }
 
-/// The bytes that a value is kept as; none for those that came later.
+/// The quantization of a value that is stored as u8. None for values added later.
 fn bytes_of(all: &[Option<Bytes>], value: ValueId) -> Option<Bytes> {
     all.get(value).copied().flatten()
 }
 
-/// For each value the bytes it is kept as: what can be bytes, without what something reads that
-/// does not take them, and without what is then not computed from bytes, and so on.
+/// Values that are stored quantized, with their parameters. Starts from all values that can be,
+/// then removes those with a reader that needs f32, and, until nothing changes, those that are
+/// connected to a removed one through pooling or Concat.
 fn stored_as_bytes(net: &Net, columns: &Columns) -> Vec<Option<Bytes>> {
     let readers = net.readers();
     let mut all = vec![None; net.values.len()];
@@ -117,7 +119,7 @@ fn stored_as_bytes(net: &Net, columns: &Columns) -> Vec<Option<Bytes>> {
     all
 }
 
-/// The bytes that the first output of a node can be.
+/// The quantization that the first output of a node can be stored with.
 fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
     if let Some(conv) = node.fused::<IntegerConvolution>() {
         return match *conv.post_ops.last()? {
@@ -149,12 +151,12 @@ fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
     others.iter().all(is_alike).then_some(bytes)
 }
 
-/// Whether a node gives bytes where it reads bytes.
+/// Whether a node passes u8 through from its inputs to its output.
 fn is_passing(node: &Node) -> bool {
     node.fused::<PoolLast>().is_some() || node.is::<Concat>().is_some()
 }
 
-/// Whether a node takes a value as such bytes.
+/// Whether a node takes a value as u8 with this quantization.
 fn accepts(
     net: &Net,
     all: &[Option<Bytes>],
@@ -163,7 +165,7 @@ fn accepts(
 ) -> bool {
     let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
     if let Some(conv) = node.fused::<IntegerConvolution>() {
-        // Another FakeQuantize quantizes values in f32.
+        // With other parameters, the convolution quantizes the f32 values itself.
         let is_data = |i: usize| i == 0 && conv.accepts_quantized(net.values[value].quant_params);
         let is_added = |i| conv.post_ops.contains(&PostOp::Add(Operand::Matrix(i)));
         let are_uniform = matches!(bytes, Bytes::Uniform(..));
@@ -175,7 +177,7 @@ fn accepts(
     is_passing(node) && node.outputs.first().is_some_and(|v| bytes_of(all, *v).is_some())
 }
 
-/// The node that reads bytes, and writes them, where its values are kept as bytes.
+/// The node that reads u8 inputs, and writes u8 if its output is stored so.
 fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -> Option<Node> {
     let mut node = net.nodes[i].clone();
     let written = node.outputs.first().and_then(|v| bytes_of(all, *v));
@@ -222,7 +224,7 @@ fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -
     Some(node)
 }
 
-/// A convolution that reads bytes where it has read a value.
+/// A convolution that reads value `value` as u8.
 fn reading(
     conv: &IntegerConvolution,
     node: &Node,
@@ -246,7 +248,7 @@ fn reading(
     conv
 }
 
-/// The quantization parameters of so many channels.
+/// The quantization parameters of `channels` channels.
 fn parameters(net: &mut Net, bytes: Bytes, channels: usize) -> Option<ValueId> {
     match bytes {
         Bytes::Columns(parameters) => Some(parameters),
