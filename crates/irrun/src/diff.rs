@@ -102,10 +102,10 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<Exit, Failure> {
     Ok(if ok { Exit::Good } else { Exit::Failed })
 }
 
-/// Which arrays of A and B are called the same. Two single arrays are a pair whatever they are
-/// called.
+/// Which arrays of A and B are called the same. Two files of one array are a pair: their names say
+/// nothing.
 fn pairs(a: &Arrays, b: &Arrays, only: Option<&Glob>) -> Result<Pairs> {
-    if a.is_one_file() && b.is_one_file() || a.names().len() == 1 && b.names().len() == 1 {
+    if a.is_one_file() && b.is_one_file() {
         return Ok(Pairs { both: vec![(0, 0)], only_a: Vec::new(), only_b: Vec::new() });
     }
     let wanted = |name: &String| only.is_none_or(|pattern| pattern.matches(name));

@@ -43,6 +43,12 @@ fn directories_and_arrays_are_compared() {
     says("what_both_have", &room, "diff a b --common --atol 1 --only ids");
     room.write("c.npy", &npy("<f4", false, "(2,3)", &f32s(&[0.; 6])));
     says("another_shape", &room, "diff a/logits.npy c.npy");
+    // The only array of an archive or a directory has a name, which has to be the same.
+    array(&room, "p/logits.npy", &[1.0]);
+    array(&room, "q/boxes.npy", &[1.0]);
+    let out = room.irrun("diff p q");
+    let said = "p and q have no array in common: the first has \"logits\", the second \"boxes\"";
+    assert!(out.code == 2 && out.stderr.contains(said), "{}", out.report());
     room.write("d.npy", &npy("<f8", false, "(1,)", &1.0_f64.to_le_bytes()));
     says("another_type", &room, "diff a/same.npy d.npy");
 }

@@ -11,7 +11,7 @@ const VALUES: i64 = 8;
 /// A graph to draw.
 #[derive(Debug, Default)]
 pub(super) struct Picture {
-    /// The name of the model.
+    /// The name of the model and its file.
     pub name: String,
     /// Layers, those of a body behind the layer that it belongs to.
     pub nodes: Vec<Node>,
@@ -128,7 +128,7 @@ pub(super) struct Selection<'a> {
 impl Picture {
     /// A picture of a graph.
     pub(super) fn of(graph: &Graph, facts: &Facts, selection: &Selection<'_>) -> Picture {
-        let mut picture = Picture { name: graph.name().to_owned(), ..Picture::default() };
+        let mut picture = Picture { name: title(graph), ..Picture::default() };
         picture.graph((graph, Some(facts)), None, "", selection);
         picture
     }
@@ -302,4 +302,13 @@ fn draws_numbers(layer: &Layer) -> bool {
 /// Shapes are scalars and vectors; what is filled or scaled by shapes is data.
 fn is_small(layer: &Layer) -> bool {
     layer.outputs.iter().all(|port| port.dims.len() <= 1)
+}
+
+/// What a picture is called: the name of the model, which converters mostly call `Model0`, and its
+/// file. Not its directory: the same model is the same picture everywhere.
+pub(super) fn title(graph: &Graph) -> String {
+    match graph.source().path().file_name() {
+        Some(file) => format!("{}, {}", graph.name(), file.to_string_lossy()),
+        None => graph.name().to_owned(),
+    }
 }

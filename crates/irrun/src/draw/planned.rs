@@ -1,14 +1,14 @@
 //! A plan as a picture: a box for each step, with the layers that it stands for.
 
 use super::kind::Kind;
-use super::picture::{Edge, Input, Node, Picture, Role, node, without_value};
+use super::picture::{Edge, Input, Node, Picture, Role, node, title, without_value};
 use crate::memory;
 use ir::{Graph, Layer};
 use runtime::{Plan, PlanSource, PlanStep, PlanValue};
 
 /// The steps of a plan between the inputs and the outputs of the model.
 pub(super) fn picture(graph: &Graph, plan: &Plan) -> Picture {
-    let mut picture = Picture { name: graph.name().to_owned(), ..Picture::default() };
+    let mut picture = Picture { name: title(graph), ..Picture::default() };
     let inputs = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
     for (layer, fact) in inputs.zip(plan.inputs()) {
         let input = plain(graph, layer, format!("i{}", layer.id));

@@ -207,10 +207,10 @@ impl Steps {
         };
         let parts: Vec<String> =
             types.collect::<BTreeSet<_>>().into_iter().filter_map(part).collect();
-        match parts.is_empty() {
-            true => "0".to_owned(),
-            false => format!("{} of a value and of the largest beside it", parts.join(", ")),
+        if parts.is_empty() {
+            return "0".to_owned();
         }
+        format!("{} of a value and of the largest beside it", parts.join(", "))
     }
 
     /// Its place in topological order. What is in a body is computed before the layer around it

@@ -70,8 +70,8 @@ fn fraction(words: &[u32], bits: u32) -> f64 {
     (joined(words) & ((1 << bits) - 1)) as f64 / (1u64 << bits) as f64
 }
 
-/// How a float follows from its fraction, the range and the lowest value. What is rounded in between,
-/// and how, is what OpenVINO does.
+/// How a float follows from its fraction, the range and the lowest value. The roundings in between
+/// are those of OpenVINO.
 struct FloatRule<W> {
     /// Binary digits of the type.
     digits: u32,

@@ -26,7 +26,7 @@ impl Order for f64 {
 /// The rank of a float by its bits and the bit of its sign.
 #[inline(always)]
 fn rank_of(bits: u64, sign: u64) -> u64 {
-    let below_sign = sign - 1 | sign;
+    let below_sign = (sign - 1) | sign;
     if bits & sign != 0 { !bits & below_sign } else { bits | sign }
 }
 
