@@ -28,15 +28,24 @@ def bars(path, title, rows, unit, bar=None, cut=None, lower=True):
     figure, axes = plt.subplots(figsize=(8, 1.2 + 0.16 * len(names) * len(rows) + 0.06 * len(rows)))
     most = max(v for _, values in rows for v in values.values())
     limit = min(most, cut or most) * 1.12
+    marks = [mark for mark in (1, bar) if mark and (bar or lower)]
+
+    def beside(value):
+        """Where the number of a bar begins: behind it, and behind a mark that would cross it."""
+        x = min(value, limit * 0.9) + limit * 0.008
+        for mark in sorted(marks):
+            if x - limit * 0.004 < mark < x + limit * 0.034:
+                x = mark + limit * 0.008
+        return x
+
     for i, name in enumerate(names):
         at = [(y + (i - (len(names) - 1) / 2) * height, values[name])
               for y, (_, values) in enumerate(rows) if name in values]
         axes.barh([y for y, _ in at], [min(v, limit) for _, v in at], height * 0.92, label=name)
         for y, v in at:
-            axes.text(min(v, limit * 0.9) + limit * 0.008, y, f'{v:.2f}', va='center', fontsize=7)
-    for mark, style in ((1, '-'), (bar, '--')):
-        if mark and (bar or lower):
-            axes.axvline(mark, color=INK, linestyle=style, linewidth=0.9, zorder=0)
+            axes.text(beside(v), y, f'{v:.2f}', va='center', fontsize=7)
+    for mark in marks:
+        axes.axvline(mark, color=INK, linestyle='--' if mark == bar else '-', linewidth=0.9, zorder=0)
     axes.set(xlim=(0, limit), yticks=range(len(rows)), yticklabels=[label for label, _ in rows])
     axes.invert_yaxis()
     axes.grid(axis='x')
@@ -57,6 +66,10 @@ def lines(path, title, across, series):
     axes.set(xscale='log', yscale='log', xlabel=f'{across} (log)',
              ylabel='milliseconds (log, lower is better)')
     axes.set_xticks(ticks, [f'{x:g}' for x in ticks])
+    low, high = axes.get_ylim()
+    ticks = [step * 10.0 ** power for power in range(-4, 7) for step in (1, 2, 5)]
+    ticks = [y for y in ticks if low <= y <= high]
+    axes.set_yticks(ticks, [f'{y:g}' for y in ticks])
     axes.minorticks_off()
     axes.grid()
     axes.set_title(title, loc='left', fontweight='bold')

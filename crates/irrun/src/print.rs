@@ -18,16 +18,28 @@ pub fn progress(count: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {rate} {eta} {wide_msg}");
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {rate} {rest} {wide_msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    // What cannot be written is left out.
     let rate = |state: &ProgressState, to: &mut dyn fmt::Write| {
-        // What cannot be written is left out.
-        let _ = write!(to, "{:.1}/s", state.per_sec());
+        let _ = write!(to, "{:.1}/s", per_second(state));
+    };
+    let rest = |state: &ProgressState, to: &mut dyn fmt::Write| {
+        let left = state.len().unwrap_or_default().saturating_sub(state.pos());
+        if state.pos() > 0 {
+            let _ = write!(to, "{:.0}s", left as f64 / per_second(state));
+        }
     };
     let bar = ProgressBar::new(u64::try_from(count).unwrap_or(u64::MAX));
-    let bar = bar.with_style(style.with_key("rate", rate));
+    let bar = bar.with_style(style.with_key("rate", rate).with_key("rest", rest));
     let _ = BAR.set(bar.clone());
     bar
+}
+
+/// What was done in a second on average since the beginning: the rates of single moments say little
+/// of layers, which take very different times.
+fn per_second(state: &ProgressState) -> f64 {
+    state.pos() as f64 / state.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 /// Prints while the bar is away, if there is one.

@@ -27,14 +27,18 @@ pub(crate) fn show_run() -> Shown {
             return;
         }
         let token = limits::token();
-        let bar = print::progress(token.progress().steps);
+        let bar = print::progress(token.progress().steps).with_elapsed(LONG);
+        let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
         let tell = |progress: &Progress| {
+            // Layers that optimisation removed are computed by plans of their own.
+            if bar.length() != Some(number(progress.steps)) {
+                bar.set_length(number(progress.steps));
+                bar.reset_elapsed();
+            }
             bar.set_message(message(progress));
-            bar.set_position(u64::try_from(progress.step).unwrap_or(u64::MAX));
+            bar.set_position(number(progress.step));
         };
         tell(&token.progress());
-        // The steps until now took another time than this moment.
-        bar.reset_eta();
         while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
             tell(&token.progress());
         }

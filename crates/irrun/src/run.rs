@@ -54,7 +54,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     drop(shown);
     let failed = |problems| finding::with_inputs(problems, &job.graph, &given(&inputs, &[]));
     let outputs = outputs.map_err(failed).or_exit(Exit::Running)?;
-    let written = job.write(&outputs, look)?;
+    let written = job.write(&inputs, &outputs, look)?;
     let sums = job.sums(&inputs)?;
     let compared = expected.compare(&outputs, &job.ports, &args.expect, &sums)?;
     let variables = job.variables(&session)?;
@@ -184,7 +184,7 @@ impl<'a> Job<'a> {
     }
 
     /// Writes the outputs, the values of layers and the boxes.
-    fn write(&self, outputs: &[Tensor], look: Look) -> Result<Written, Failure> {
+    fn write(&self, inputs: &[Tensor], outputs: &[Tensor], look: Look) -> Result<Written, Failure> {
         let steps = look.steps.map(|steps| steps.found(&self.graph)).transpose();
         let steps = steps.or_exit(Exit::Input)?;
         let mut written = Written { steps, dump: look.dump, boxes: None };
@@ -194,7 +194,10 @@ impl<'a> Job<'a> {
         write(&self.targets, &self.ports, outputs)?;
         tell_of_nans("", &self.ports, outputs);
         let name = |label| self.top.label(label).map(str::to_owned);
-        let drawn = self.canvas.as_ref().map(|canvas| canvas.draw(outputs, name));
+        let drawn = self.canvas.as_ref().map(|canvas| {
+            let size = self.declared.picture_size(inputs);
+            canvas.draw(outputs, size, name)
+        });
         written.boxes = drawn.transpose().or_exit(Exit::Input)?;
         Ok(written)
     }

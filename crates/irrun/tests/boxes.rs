@@ -63,6 +63,40 @@ fn boxes_are_drawn_where_they_are() {
     assert_eq!(image::open(room.path("out.jpg")).unwrap().width(), 20);
 }
 
+/// Three outputs with edges in pixels of the input, which is 8 by 8: as detectors of torchvision
+/// have them.
+#[test]
+fn boxes_in_pixels_are_drawn_too() {
+    let room = detector(&ROWS);
+    let port = |i: usize, element_type: &str, shape: &str, offset: usize, size: usize| {
+        format!(
+            r#"<layer id="{i}" name="c{i}" type="Const" version="opset1"><data element_type="{element_type}" shape="{shape}" offset="{offset}" size="{size}"/><output><port id="0" precision="FP32"/></output></layer>
+<layer id="{}" name="y{i}" type="Result" version="opset1"><input><port id="0"/></input></layer>"#,
+            i + 3
+        )
+    };
+    let edge = |i: usize| {
+        format!(r#"<edge from-layer="{i}" from-port="0" to-layer="{}" to-port="0"/>"#, i + 3)
+    };
+    let model = format!(
+        r#"<net name="detector" version="11"><layers>
+<layer id="0" name="x" type="Parameter" version="opset1"><data shape="1,3,8,8" element_type="f32"/><output><port id="0" precision="FP32"/></output></layer>
+{}{}{}</layers><edges>{}{}{}</edges></net>"#,
+        port(1, "f32", "2,4", 0, 32),
+        port(2, "f32", "2", 32, 8),
+        port(3, "i64", "2", 40, 16),
+        edge(1),
+        edge(2),
+        edge(3)
+    );
+    room.write("model.xml", model.as_bytes());
+    let mut bin = f32s(&[0.8, 1.6, 4.0, 6.4, 4.0, -8.0, 16.0, 4.0, 0.9, 0.75]);
+    bin.extend([1_i64, 3].iter().flat_map(|label| label.to_le_bytes()));
+    room.write("model.bin", &bin);
+    room.irrun("model.xml -i x.png --draw out.png").good();
+    assert!(image::open(room.path("out.png")).unwrap().into_rgb8() == expected());
+}
+
 #[test]
 fn the_threshold_and_labels() {
     let room = detector(&ROWS);

@@ -3,10 +3,11 @@
 use super::ports::{Port, find, inputs};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::media::Wanted;
-use crate::media::layout::Layout;
+use crate::media::layout::{Axes, Layout};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::{InputSpec, PartialShape};
 use ir::{ElementType, Graph};
+use runtime::Tensor;
 
 /// What inputs are called that take how many samples of a sound are a second.
 const RATES: [&str; 4] = ["sr", "sample_rate", "sampling_rate", "samplerate"];
@@ -61,6 +62,18 @@ impl Declared {
             }
         }
         Ok(declared)
+    }
+
+    /// Width and height of the input that is a picture, the first with as many axes as one; nothing
+    /// of either where there is none.
+    pub(crate) fn picture_size(&self, inputs: &[Tensor]) -> (usize, usize) {
+        let size = |(tensor, layout): (&Tensor, &Option<Layout>)| {
+            let sizes = tensor.sizes();
+            let shape = PartialShape::fixed(sizes);
+            let axes = Axes::of(&shape, layout.as_ref()).ok().filter(|_| sizes.len() > 2)?;
+            Some((*sizes.get(axes.width)?, *sizes.get(axes.height)?))
+        };
+        inputs.iter().zip(&self.layouts).find_map(size).unwrap_or_default()
     }
 
     /// What propagation is told about the inputs.

@@ -18,7 +18,8 @@ use std::path::PathBuf;
 #[derive(Debug, Default, Args)]
 pub struct DrawArgs {
     /// Draw what a detector has found on its input picture: the boxes of an output of the shape
-    /// 1,1,N,7, as DetectionOutput gives it.
+    /// 1,1,N,7, as DetectionOutput gives it, or of three outputs as torchvision has them: N,4 in
+    /// pixels, N confidences and N classes.
     #[arg(long, value_name = "FILE.png")]
     pub draw: Option<PathBuf>,
     /// Least confidence of the boxes that are drawn.
@@ -72,28 +73,29 @@ impl Canvas {
         }
     }
 
-    /// Draws the boxes of all outputs that have some, and gives them back.
+    /// Draws the boxes that outputs have, and gives them back. Edges in pixels are relative to
+    /// `input`, width and height of the model's input.
     ///
     /// # Errors
-    /// When no output is of the form, or the file cannot be written.
+    /// When no output is of a form that is understood, or the file cannot be written.
     pub fn draw(
         &self,
         outputs: &[Tensor],
+        input: (usize, usize),
         name: impl Fn(usize) -> Option<String>,
     ) -> Result<Vec<Detection>> {
-        let detections = outputs.iter().filter(|tensor| is_detection(tensor));
-        let found: Vec<Detection> =
-            detections.flat_map(|tensor| boxes(tensor, self.threshold, &name)).collect();
-        if !outputs.iter().any(is_detection) {
-            let shape =
-                |t: &Tensor| format!("{}{}", t.element_type(), PartialShape::fixed(t.sizes()));
-            let shapes: Vec<String> = outputs.iter().map(shape).collect();
-            bail!(
-                "--draw understands the output of DetectionOutput, [1,1,N,7]: image, label, confidence, \
-                 and left, upper, right and lower edge from 0 to 1; the model gives {}",
-                shapes.join(", ")
-            );
-        }
+        let shape = |t: &Tensor| format!("{}{}", t.element_type(), PartialShape::fixed(t.sizes()));
+        let rows = rows(outputs, input).with_context(|| {
+            format!(
+                "--draw understands the output of DetectionOutput, [1,1,N,7]: image, label, \
+                 confidence, and left, upper, right and lower edge from 0 to 1; or three outputs: \
+                 edges in pixels, [N,4], confidences, [N], and classes, integers, [N]; the model \
+                 gives {}",
+                outputs.iter().map(shape).collect::<Vec<_>>().join(", ")
+            )
+        })?;
+        let found = rows.into_iter().filter_map(|row| row.detection(self.threshold, &name));
+        let found: Vec<Detection> = found.collect();
         let shown = || self.from.display().to_string();
         let picture = picture::decode(&bytes(&self.from)?).with_context(shown)?;
         let mut picture = picture.into_rgb8();
@@ -105,34 +107,77 @@ impl Canvas {
     }
 }
 
-/// Whether an output is of the form that is understood.
+/// What outputs have of a box.
+struct Row {
+    label: f64,
+    confidence: f64,
+    /// Left, upper, right and lower edge as parts of the width and height.
+    edges: [f64; 4],
+}
+
+impl Row {
+    /// The box, if it is one, and sure enough.
+    fn detection(
+        self,
+        threshold: f64,
+        name: impl Fn(usize) -> Option<String>,
+    ) -> Option<Detection> {
+        let Row { label, confidence, edges } = self;
+        let is_box = edges.iter().all(|edge| edge.is_finite()) && confidence >= threshold;
+        // A class that is no number is 0.
+        let label = label as i64;
+        let name = usize::try_from(label).ok().and_then(name);
+        is_box.then_some(Detection { label, name, confidence, edges })
+    }
+}
+
+/// The boxes that outputs have; `None` if they are of no form that is understood.
+fn rows(outputs: &[Tensor], input: (usize, usize)) -> Option<Vec<Row>> {
+    let detections = || outputs.iter().filter(|tensor| is_detection(tensor));
+    if detections().next().is_some() {
+        return Some(detections().flat_map(of_detection).collect());
+    }
+    in_pixels(outputs, input)
+}
+
+/// Whether an output is one of DetectionOutput.
 fn is_detection(tensor: &Tensor) -> bool {
     matches!(tensor.sizes(), [1, 1, _, ROW]) && tensor.element_type().is_real()
 }
 
-/// The boxes of an output up to the row that ends it, an image below 0.
-fn boxes(
-    tensor: &Tensor,
-    threshold: f64,
-    name: impl Fn(usize) -> Option<String>,
-) -> Vec<Detection> {
-    let wide = runtime::convert(tensor, ElementType::F64);
-    let values = wide.as_ref().ok().and_then(|wide| wide.as_slice::<f64>()).unwrap_or_default();
-    let found = |row: &[f64]| match *row {
-        [_, label, confidence, left, upper, right, lower] if confidence >= threshold => {
-            let edges = [left, upper, right, lower];
-            let is_box = edges.iter().all(|edge| edge.is_finite());
-            // A class that is no number is 0.
-            let label = label as i64;
-            let name = usize::try_from(label).ok().and_then(&name);
-            is_box.then_some(Detection { label, name, confidence, edges })
+/// The boxes of an output of DetectionOutput up to the row that ends it, an image below 0.
+fn of_detection(tensor: &Tensor) -> Vec<Row> {
+    let values = wide(tensor);
+    let row = |row: &[f64]| match *row {
+        [_, label, confidence, left, upper, right, lower] => {
+            Some(Row { label, confidence, edges: [left, upper, right, lower] })
         }
         _ => None,
     };
     let rows = values.chunks_exact(ROW);
-    rows.take_while(|row| row.first().is_some_and(|image| *image >= 0.0))
-        .filter_map(found)
-        .collect()
+    rows.take_while(|row| row.first().is_some_and(|image| *image >= 0.0)).filter_map(row).collect()
+}
+
+/// The boxes of three outputs of as many rows: edges in pixels, confidences and classes.
+fn in_pixels(outputs: &[Tensor], (width, height): (usize, usize)) -> Option<Vec<Row>> {
+    let is_real = |tensor: &Tensor| tensor.element_type().is_real();
+    let boxes = outputs.iter().find(|t| matches!(t.sizes(), [_, 4]) && is_real(t))?;
+    let of_each = |real: bool| {
+        let is_list = |t: &&Tensor| t.sizes() == &boxes.sizes()[..1] && is_real(t) == real;
+        outputs.iter().find(is_list).map(wide)
+    };
+    let (confidences, labels) = (of_each(true)?, of_each(false)?);
+    let size = [width as f64, height as f64];
+    let edges = |edges: &[f64]| std::array::from_fn(|i| edges[i] / size[i % 2]);
+    let rows = wide(boxes).chunks_exact(4).map(edges).collect::<Vec<[f64; 4]>>();
+    let rows = rows.into_iter().zip(confidences).zip(labels);
+    Some(rows.map(|((edges, confidence), label)| Row { label, confidence, edges }).collect())
+}
+
+/// The values of a tensor in f64.
+fn wide(tensor: &Tensor) -> Vec<f64> {
+    let wide = runtime::convert(tensor, ElementType::F64);
+    wide.ok().and_then(|wide| wide.as_slice::<f64>().map(<[f64]>::to_vec)).unwrap_or_default()
 }
 
 /// Colours that are told apart, for the classes in turn.

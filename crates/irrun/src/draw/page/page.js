@@ -192,6 +192,16 @@ function fit() {
   camera.y = Math.max(20, (h - size.h * camera.scale) / 2);
   look();
 }
+// The upper end of what is too high to be read when all of it is in the window.
+function begin() {
+  fit();
+  const { clientWidth: w } = view, wide = Math.min(0.8, (w - 40) / size.w);
+  if (camera.scale >= wide) return;
+  camera.scale = wide;
+  camera.x = (w - size.w * wide) / 2;
+  camera.y = 20;
+  look();
+}
 function zoom(factor, x = view.clientWidth / 2, y = view.clientHeight / 2) {
   const scale = Math.min(4, Math.max(0.01, camera.scale * factor));
   camera.x = x - (x - camera.x) * scale / camera.scale;
@@ -258,7 +268,7 @@ function setShapes(on) {
   $('shapes').setAttribute('aria-pressed', String(Boolean(on)));
   if (state.open[on].size === 1) start(on);
   draw();
-  fit();
+  begin();
 }
 
 // ---- details
@@ -387,8 +397,8 @@ $('search').addEventListener('keydown', e => {
   if (e.key === 'Enter') { next(e.shiftKey ? -1 : 1); e.preventDefault(); }
   if (e.key === 'Escape') { e.target.value = ''; closePanel(); view.focus(); }
 });
-const openAll = () => { blocks.forEach((_, b) => state.open[state.view].add(b)); draw(); fit(); };
-const closeAll = () => { state.open[state.view] = new Set([0]); draw(); fit(); };
+const openAll = () => { blocks.forEach((_, b) => state.open[state.view].add(b)); draw(); begin(); };
+const closeAll = () => { state.open[state.view] = new Set([0]); draw(); begin(); };
 const theme = () => {
   const dark = matchMedia('(prefers-color-scheme:dark)').matches, list = document.documentElement.classList;
   const now = list.contains('dark') || dark && !list.contains('light');
@@ -450,4 +460,4 @@ $('legend').innerHTML = data.heat
 nodes.forEach((node, n) => node.i.forEach(([, , from, port]) => { if (from !== null) (nodes[from].readers ||= []).push([n, port]); }));
 start(0);
 draw();
-fit();
+begin();
