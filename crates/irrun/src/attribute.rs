@@ -22,14 +22,14 @@ fn meant(problem: &Diagnostic, graph: &Graph) -> Option<String> {
     let row = infer::find(&layer.op_type, &layer.version).ok()?;
     let weights = graph.weights_of(layer);
     // Operations with bodies are large, and have few attributes.
-    let is_small = layer.bodies.is_empty() && name.len() <= LONGEST;
+    let is_small = layer.bodies.is_empty() && name.len() <= MAX_NAME_BYTES;
     let mut near = near(name).into_iter().filter(|_| is_small);
     near.find(|other| layer.attribute(other).is_none() && reads(row, layer, &weights, name, other))
 }
 
 /// Bytes of the longest name that is looked at: of the attributes that there are, the longest has
 /// 29.
-const LONGEST: usize = 40;
+const MAX_NAME_BYTES: usize = 40;
 
 /// Whether a rule reads an attribute where the layer has it under another name.
 fn reads(row: &infer::Row, layer: &Layer, weights: &Arc<Weights>, name: &str, other: &str) -> bool {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The page of all codes.
 const PAGE: &str = include_str!("../../../docs/errors.md");
 /// Steps back that are told.
-const MOST: usize = 200;
+const MAX_STEPS: usize = 200;
 
 /// Explaining a size or a code.
 #[derive(Debug, Args)]
@@ -317,7 +317,7 @@ impl Story<'_> {
             let tensor = quantity.tensor();
             let Some(fact) = self.facts.output(tensor) else { return };
             let number = quantity.of(fact);
-            if self.told.len() > MOST || !self.told.insert(quantity) {
+            if self.told.len() > MAX_STEPS || !self.told.insert(quantity) {
                 self.line(depth, quantity, number, passed, "as above");
                 return;
             }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Bytes between two constants that need no explanation: writers align them.
 const PADDING: u64 = 64;
 /// Bytes of a constant from which on a second copy of it is worth a word.
-const WORTH: usize = 256;
+const MIN_DUPLICATE_BYTES: usize = 256;
 
 /// Everything that is odd: dead layers, unused and overlapping ranges of the `.bin`, constants that
 /// are there twice, conversions that lose precision.
@@ -104,7 +104,7 @@ fn duplicates(graph: &Graph) -> Option<Diagnostic> {
     let (mut copies, mut bytes, mut first) = (0usize, 0u64, None);
     for (layer, offset, size) in list {
         let Ok(content) = graph.weights().range(offset, size) else { continue };
-        if content.len() < WORTH {
+        if content.len() < MIN_DUPLICATE_BYTES {
             continue;
         }
         let (original, at) = places.entry(content).or_insert((layer, offset));

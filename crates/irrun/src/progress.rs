@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// A run that takes longer is shown.
-const LONG: Duration = Duration::from_secs(1);
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often it is looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -23,11 +23,11 @@ pub(crate) fn show_run() -> Shown {
     }
     let (end, ended) = mpsc::channel();
     let watch = move || {
-        if ended.recv_timeout(LONG) != Err(RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(SHOWN_AFTER) != Err(RecvTimeoutError::Timeout) {
             return;
         }
         let token = limits::token();
-        let bar = print::progress(token.progress().steps).with_elapsed(LONG);
+        let bar = print::progress(token.progress().steps).with_elapsed(SHOWN_AFTER);
         let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
         let tell = |progress: &Progress| {
             // Layers that optimisation removed are computed by plans of their own.

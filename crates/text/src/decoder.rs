@@ -14,9 +14,9 @@ pub(crate) struct StreamDecoder {
 /// The window is cut to this many tokens.
 const CONTEXT: usize = 8;
 /// From this many tokens on it is cut, if a character ends there.
-const LONG: usize = 16;
+const CUT_AT_CHARACTER: usize = 16;
 /// From this many tokens on it is cut anywhere.
-const TOO_LONG: usize = 64;
+const CUT_ANYWHERE: usize = 64;
 /// The most bytes of an incomplete character.
 const INCOMPLETE: usize = 3;
 
@@ -37,7 +37,7 @@ impl StreamDecoder {
             self.window.pop();
         }
         self.told = self.told.max(certain);
-        if self.window.len() >= TOO_LONG || whole && self.window.len() >= LONG {
+        if self.window.len() >= CUT_ANYWHERE || whole && self.window.len() >= CUT_AT_CHARACTER {
             self.window.drain(..self.window.len() - CONTEXT);
             self.told = complete(&decode(&self.window)?);
         }

@@ -21,7 +21,7 @@ struct Node {
 const NONE: i32 = -1;
 
 /// From this many children on, nodes are searched by bisection.
-const FEW: u16 = 8;
+const INLINE_CHILDREN: u16 = 8;
 
 impl Trie {
     /// A trie of strings. Of equal strings the last counts; a value of -1 means none.
@@ -84,7 +84,7 @@ impl Trie {
         let Node { children, count, .. } = self.nodes[node];
         let children = children as usize;
         let labels = &self.labels[children..children + usize::from(count)];
-        let at = if count <= FEW {
+        let at = if count <= INLINE_CHILDREN {
             labels.iter().position(|label| *label == byte)?
         } else {
             labels.binary_search(&byte).ok()?

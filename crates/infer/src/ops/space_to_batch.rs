@@ -34,7 +34,7 @@ impl Parse for SpaceToBatch {
 type Block = (Dim, Dim, Dim);
 
 /// The largest number in an input, so that sums of sizes cannot overflow.
-const MOST: i128 = 1 << 40;
+const MAX_BLOCK: i128 = 1 << 40;
 
 impl SpaceToBatch {
     /// Whether blocks are moved to the batch.
@@ -86,8 +86,8 @@ fn list(cx: &InferCx<'_>, input: usize, least: i64, rank: usize) -> Result<Vec<D
     if let Some(list) = cx.intervals(input) {
         let found = list.len();
         require!(input; found == rank, "holds {found} values for rank {rank}");
-        if let Some(bad) = list.iter().find(|v| v.hi < least.into() || v.lo > MOST) {
-            let message = format!("{} is not in {least}..={MOST}", bad.hi);
+        if let Some(bad) = list.iter().find(|v| v.hi < least.into() || v.lo > MAX_BLOCK) {
+            let message = format!("{} is not in {least}..={MAX_BLOCK}", bad.hi);
             return Err(RuleError::at(input, message));
         }
         let possible = |v: &Interval| Interval { lo: v.lo.max(least.into()), ..*v };

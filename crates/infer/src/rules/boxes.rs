@@ -45,8 +45,8 @@ pub(crate) fn count(
     required: bool,
     least: i64,
 ) -> Result<usize, AttrError> {
-    attrs.count_in(name, (!required).then_some(1), least..=MOST)
+    attrs.count_in(name, (!required).then_some(1), least..=MAX_COUNT)
 }
 
 /// The square of a count up to this fits in 32 bits.
-const MOST: i64 = 1 << 15;
+const MAX_COUNT: i64 = 1 << 15;

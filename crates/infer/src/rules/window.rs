@@ -45,7 +45,7 @@ pub struct Window {
 pub type Windows = SmallVec<[Window; 3]>;
 
 /// Attributes up to this cannot overflow sums and products of sizes.
-const MOST: i64 = 0x7fff_ffff;
+const MAX_VALUE: i64 = 0x7fff_ffff;
 
 /// Reads `strides`, `pads_begin`, `pads_end` and `auto_pad`, and the attribute `dilations` if the
 /// operation has one. Only `strides` is required; it gives the number of spatial axes.
@@ -128,9 +128,9 @@ pub fn rounding(attrs: &mut Attrs<'_>, has_torch: bool) -> Result<Rounding, Attr
 /// A list of numbers, each at least `least`.
 fn values(attrs: &mut Attrs<'_>, name: &str, least: i64) -> Result<Option<Vec<i64>>, AttrError> {
     let values = attrs.list_opt::<i64>(name)?;
-    let bad = values.iter().flatten().find(|v| !(least..=MOST).contains(v));
+    let bad = values.iter().flatten().find(|v| !(least..=MAX_VALUE).contains(v));
     match bad {
-        Some(bad) => Err(AttrError::new(name, format!("{bad} is not in {least}..={MOST}"))),
+        Some(bad) => Err(AttrError::new(name, format!("{bad} is not in {least}..={MAX_VALUE}"))),
         None => Ok(values),
     }
 }

@@ -66,7 +66,7 @@ pub fn array_names(ports: &[Port]) -> Vec<String> {
 }
 
 /// Characters of a name that a file is called by. Systems allow 255 with the index and `.npy`.
-const LONGEST: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 /// A name with what no file name needs replaced.
 pub fn in_file_name(name: &str) -> String {
@@ -78,9 +78,9 @@ pub fn in_file_name(name: &str) -> String {
 fn file_names(ports: &[Port]) -> Vec<String> {
     told_apart(ports.iter().map(|p| {
         let mut name = in_file_name(p.shown());
-        let says_little = name.len() > LONGEST || name.trim_matches('.').is_empty();
+        let says_little = name.len() > MAX_NAME_CHARS || name.trim_matches('.').is_empty();
         // Of ASCII characters only, so it may be cut anywhere.
-        name.truncate(LONGEST);
+        name.truncate(MAX_NAME_CHARS);
         (name, says_little)
     }))
 }
@@ -118,9 +118,10 @@ mod tests {
             .collect();
         assert_eq!(files, ["d/0_a_b_0.npy", "d/y.npy", "d/2_a_b_0.npy"]);
         let port = |name: &str| Port { friendly: name.into(), names: vec![] };
-        let names = ["é".repeat(LONGEST), "a".repeat(LONGEST + 1)].map(|name| port(&name));
-        let long = format!("1_{}", "a".repeat(LONGEST));
-        assert_eq!(file_names(&names), ["_".repeat(LONGEST), long]);
+        let names =
+            ["é".repeat(MAX_NAME_CHARS), "a".repeat(MAX_NAME_CHARS + 1)].map(|name| port(&name));
+        let long = format!("1_{}", "a".repeat(MAX_NAME_CHARS));
+        assert_eq!(file_names(&names), ["_".repeat(MAX_NAME_CHARS), long]);
         let two = targets(&args(&["p.npy", "q.npy", "x=r.npz"]), &ports).unwrap();
         assert_eq!(two[1], Target::Npy(1, "q.npy".into()));
         assert_eq!(two[2], Target::Npz(vec![0], "r.npz".into()));

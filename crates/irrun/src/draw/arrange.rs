@@ -15,7 +15,7 @@ pub(super) const LINE: f64 = 15.0;
 /// Lines of a box, but for its type.
 const MOST_LINES: usize = 6;
 /// Characters of a line; the rest is in the details.
-const LONGEST: usize = 34;
+const MAX_LETTERS: usize = 34;
 
 /// A tensor: the layer that makes it, and its port.
 pub(super) type Tensor = (usize, usize);
@@ -63,10 +63,10 @@ pub(super) fn lines(picture: &Picture, node: &Node) -> Vec<String> {
 }
 
 fn shortened(text: &str) -> String {
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_LETTERS {
         return text.to_owned();
     }
-    text.chars().take(LONGEST - 1).chain(['…']).collect()
+    text.chars().take(MAX_LETTERS - 1).chain(['…']).collect()
 }
 
 /// About as wide as the text is on a screen, in a font of 12 pixels.

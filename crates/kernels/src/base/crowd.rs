@@ -10,12 +10,12 @@ const GAP: Duration = Duration::from_micros(100);
 
 /// How long no helper is called after the machine was found crowded, at first and at most; in
 /// nanoseconds.
-const SHORTEST: u64 = 1_000_000;
-const LONGEST: u64 = 32 * SHORTEST;
+const MIN_PAUSE: u64 = 1_000_000;
+const MAX_PAUSE: u64 = 32 * MIN_PAUSE;
 
 /// After this long without trouble, in nanoseconds, a single gap is ignored: every system has
 /// something to do at times.
-const CALM: u64 = 10 * SHORTEST;
+const CALM: u64 = 10 * MIN_PAUSE;
 
 /// The clock of one waiting thread.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Crowd {
 
     fn found_at(&self, now: u64) {
         let calm = now.saturating_sub(self.until.load(Ordering::Relaxed)) > CALM;
-        let longer = (2 * self.pause.load(Ordering::Relaxed)).clamp(SHORTEST, LONGEST);
+        let longer = (2 * self.pause.load(Ordering::Relaxed)).clamp(MIN_PAUSE, MAX_PAUSE);
         let pause = if calm { 0 } else { longer };
         self.pause.store(pause, Ordering::Relaxed);
         self.until.store(now + pause, Ordering::Relaxed);
@@ -94,7 +94,7 @@ mod tests {
         let crowd = Crowd::default();
         let mut now = 2 * CALM;
         assert!(crowd.may_call_at(now));
-        for expected in [0, 1, 2, 4, 8, 16, 32, 32].map(|times| times * SHORTEST) {
+        for expected in [0, 1, 2, 4, 8, 16, 32, 32].map(|times| times * MIN_PAUSE) {
             crowd.found_at(now);
             assert_eq!(crowd.may_call_at(now), expected == 0);
             assert!(!crowd.may_call_at((now + expected).saturating_sub(1)));

@@ -42,7 +42,7 @@ pub fn met<W: Copy>(mut lanes: Lanes<W>, meet: impl Fn(W, W) -> W) -> Lanes<W> {
 
 /// From this many elements on, the sum of a row is made of parts, so that the error does not grow
 /// with the row.
-pub(crate) const LONG: usize = 8 << 10;
+pub(crate) const LONG_ROW: usize = 8 << 10;
 
 /// Elements of a part.
 pub(crate) const PART: usize = 16 * LANES;
@@ -259,7 +259,7 @@ impl<T: Stored> Block<'_, T> {
         walk: impl Fn(&mut Block<'_, T>) -> Lanes<T::Wide>,
         meet: impl Fn(T::Wide, T::Wide) -> T::Wide,
     ) -> Lanes<T::Wide> {
-        if !self.along || self.width <= LONG {
+        if !self.along || self.width <= LONG_ROW {
             let lanes = walk(self);
             return self.met(lanes, meet);
         }

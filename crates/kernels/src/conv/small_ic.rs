@@ -28,7 +28,7 @@ pub(super) struct SmallIc<'a> {
 }
 
 /// A format of the repacked input, and the windows over it; counted in elements.
-struct Form {
+struct RepackedInput {
     /// Channels of a position, including zeros.
     channels: usize,
     /// The windows, over groups of `position` elements along the last axis.
@@ -58,12 +58,17 @@ fn reached(axis: Window) -> Window {
 
 impl SmallIc<'_> {
     /// The formats of the input, the best first. The last one fits any input.
-    fn forms(&self) -> Vec<Form> {
+    fn repacked_inputs(&self) -> Vec<RepackedInput> {
         let inputs = self.conv.inputs;
         let [_, _, width] = self.axes;
         let even = inputs.next_multiple_of(2);
         if width.dilation > 1 || self.conv.precision.has_tiles() {
-            return vec![Form { channels: even, axes: self.axes, position: even, run: even }];
+            return vec![RepackedInput {
+                channels: even,
+                axes: self.axes,
+                position: even,
+                run: even,
+            }];
         }
         let begins_even = (width.stride * inputs).is_multiple_of(2);
         let ends_even = (width.taps * inputs).is_multiple_of(2);
@@ -75,37 +80,37 @@ impl SmallIc<'_> {
     }
 
     /// The format with lines of taps as runs, with `channels` channels.
-    fn by_lines(&self, channels: usize) -> Form {
+    fn by_lines(&self, channels: usize) -> RepackedInput {
         let [depth, height, width] = self.axes;
         let (position, run) =
             (width.stride * channels, (width.taps * channels).next_multiple_of(2));
         let input = (width.output.max(1) - 1).saturating_add(run.div_ceil(position));
         let line = Window { input, output: width.output, ..Window::NONE };
-        Form { channels, axes: [depth, height, line], position, run }
+        RepackedInput { channels, axes: [depth, height, line], position, run }
     }
 
     /// The filters for each format of the input.
     pub(super) fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Packed> {
         let taps = self.conv.taps();
         let own = |o: usize, c: usize| &filters[(o * self.conv.inputs + c) * taps..][..taps];
-        let pack = |form: Form| {
+        let pack = |repacked: RepackedInput| {
             // For each output, element of a run, and run.
-            let runs: usize = form.axes.iter().map(|a| a.taps).product();
+            let runs: usize = repacked.axes.iter().map(|a| a.taps).product();
             let side = taps / runs.max(1);
-            let mut all = vec![0.0; self.conv.outputs * form.run * runs];
+            let mut all = vec![0.0; self.conv.outputs * repacked.run * runs];
             for o in 0..self.conv.outputs {
                 for c in 0..self.conv.inputs {
                     for (tap, value) in own(o, c).iter().enumerate() {
-                        let element = tap % side * form.channels + c;
-                        all[(o * form.run + element) * runs + tap / side] = *value;
+                        let element = tap % side * repacked.channels + c;
+                        all[(o * repacked.run + element) * runs + tap / side] = *value;
                     }
                 }
             }
-            let size = (runs * form.run, self.conv.outputs);
+            let size = (runs * repacked.run, self.conv.outputs);
             let layout = Layout::Kernel { taps: runs };
             Packed::new(to, UnalignedF32::of(&all), layout, size, Precision::Bf16)
         };
-        self.forms().into_iter().map(pack).collect()
+        self.repacked_inputs().into_iter().map(pack).collect()
     }
 
     /// Convolves as [`Convolution::run`] does.
@@ -118,29 +123,29 @@ impl SmallIc<'_> {
     ) {
         assert!(input.is_alone() && !input.is_bf16, "values of few channels are alone");
         let per_lane = self.conv.precision.per_lane();
-        let forms = self.forms();
-        let last = forms.len() - 1;
-        for (i, (form, packed)) in forms.iter().zip(filters).enumerate() {
-            let [depth, height, width] = form.axes;
-            let image = depth.input * height.input * width.input * form.position / per_lane;
+        let repacked_inputs = self.repacked_inputs();
+        let last = repacked_inputs.len() - 1;
+        for (i, (repacked, packed)) in repacked_inputs.iter().zip(filters).enumerate() {
+            let [depth, height, width] = repacked.axes;
+            let image = depth.input * height.input * width.input * repacked.position / per_lane;
             let mut lanes = scratch.take::<f32>(self.conv.batch * image);
-            let is_finite = self.write(threads, input, form, &mut lanes);
+            let is_finite = self.write(threads, input, repacked, &mut lanes);
             if !is_finite && i < last {
                 continue;
             }
-            let mut zeros = scratch.take::<f32>(form.run);
+            let mut zeros = scratch.take::<f32>(repacked.run);
             zeros.fill(0.0);
             let windows = Im2col {
                 input: &lanes,
-                axes: form.axes,
-                place: InputStrides { image, position: form.position / per_lane, channel: 1 },
-                channels: (0, form.run / per_lane),
+                axes: repacked.axes,
+                place: InputStrides { image, position: repacked.position / per_lane, channel: 1 },
+                channels: (0, repacked.run / per_lane),
                 zeros: &zeros,
             };
             let gemm = Gemm {
                 m: self.conv.batch * self.conv.positions(),
                 n: self.conv.outputs,
-                k: form.run * form.axes.iter().map(|a| a.taps).product::<usize>(),
+                k: repacked.run * repacked.axes.iter().map(|a| a.taps).product::<usize>(),
                 a: Lhs::Bf16(&Lhs::Im2col(&windows)),
                 b: Rhs::Packed(packed),
                 c_stride: self.conv.outputs,
@@ -152,17 +157,23 @@ impl SmallIc<'_> {
     }
 
     /// Writes the repacked input; returns whether all of it is finite.
-    fn write(&self, threads: &Threads, input: Input<'_>, form: &Form, to: &mut [f32]) -> bool {
+    fn write(
+        &self,
+        threads: &Threads,
+        input: Input<'_>,
+        repacked: &RepackedInput,
+        to: &mut [f32],
+    ) -> bool {
         let per_lane = self.conv.precision.per_lane();
-        let [depth, height, width] = form.axes;
-        let line = width.input * form.position;
+        let [depth, height, width] = repacked.axes;
+        let line = width.input * repacked.position;
         let is_finite = AtomicBool::new(true);
         threads.par_chunks_mut(to, line / per_lane, SMALL_IC_GRAIN, |first, part| {
             let mut values = vec![0f32; line];
             for (i, to) in part.chunks_exact_mut(line / per_lane).enumerate() {
                 let (rest, y) = ((first + i) / height.input, (first + i) % height.input);
                 let (batch, z) = (rest / depth.input, rest % depth.input);
-                if self.fill_line(input, form, [batch, z, y], &mut values) {
+                if self.fill_line(input, repacked, [batch, z, y], &mut values) {
                     round_all(&values, to);
                 } else {
                     to.fill(0.0);
@@ -180,7 +191,7 @@ impl SmallIc<'_> {
     fn fill_line(
         &self,
         input: Input<'_>,
-        form: &Form,
+        repacked: &RepackedInput,
         [batch, z, y]: [usize; 3],
         to: &mut [f32],
     ) -> bool {
@@ -199,10 +210,10 @@ impl SmallIc<'_> {
         }
         let from = batch * image + ((z * height.input + y) * width.input + first) * position;
         let from = &input.values[from..];
-        let to = &mut to[before * form.channels..][..count * form.channels];
+        let to = &mut to[before * repacked.channels..][..count * repacked.channels];
         for c in 0..self.conv.inputs {
             let each = from[c * channel..].iter().step_by(position);
-            let places = to[c..].iter_mut().step_by(form.channels);
+            let places = to[c..].iter_mut().step_by(repacked.channels);
             places.zip(each).for_each(|(to, from)| *to = *from);
         }
         true

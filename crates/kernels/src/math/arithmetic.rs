@@ -107,10 +107,10 @@ float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b));
 /// A power, computed in f64 and rounded once more. Small integer exponents use multiplications,
 /// whose error is that of their roundings in f64.
 fn power(a: f32, b: f32) -> f32 {
-    const MOST: u32 = 64;
+    const MAX_EXPONENT: u32 = 64;
     let whole = b as i32;
     let mut count = whole.unsigned_abs();
-    if whole as f32 != b || count == 0 || count > MOST {
+    if whole as f32 != b || count == 0 || count > MAX_EXPONENT {
         return libm::pow(a.into(), b.into()) as f32;
     }
     let (mut base, mut power) = (f64::from(a), 1.0);

@@ -11,7 +11,7 @@ pub mod segment;
 
 use crate::base::num::{Stored, Wide as _};
 use crate::base::par::Threads;
-use crate::base::slices::{LONG, PART, Pairs, position};
+use crate::base::slices::{LONG_ROW, PART, Pairs, position};
 use crate::math::arithmetic::Arithmetic;
 use crate::multiversion;
 pub use fold::Scale;
@@ -174,7 +174,7 @@ multiversion! {
     /// Reduces one row; a long one in parts. Not compiled for AVX-512 with integers: the maximum of
     /// a row would take two to five times as long.
     fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
-        if row.len() <= LONG {
+        if row.len() <= LONG_ROW {
             return f.finish(in_lanes(f, row)).narrow();
         }
         let (start, meet) = (f.start::<T::Wide>(), |a, b| f.meet(a, b));
@@ -425,7 +425,7 @@ mod tests {
     /// The error does not grow with the row, and no element is left out.
     #[test]
     fn long_rows_are_added_in_pairs() {
-        for len in [LONG + 1, 3 * LONG + PART + 5, 1 << 20] {
+        for len in [LONG_ROW + 1, 3 * LONG_ROW + PART + 5, 1 << 20] {
             let row: Vec<f32> = (0..len).map(|i| (i * 37 % 1009) as f32 / 1009.0 + 0.1).collect();
             let exact: f64 = row.iter().map(|x| f64::from(*x)).sum();
             let plan = ReducePlan::new(&[1, len], &[1]);

@@ -238,12 +238,12 @@ impl<'a> LowerCx<'a> {
     /// Rejects large outputs that do not fit in memory, before a kernel builds tables for them. An
     /// output no larger than the inputs passes, since it may be a view of them.
     pub(crate) fn check_memory(&self) -> Result<(), LowerError> {
-        const LARGE: usize = 1 << 30;
+        const LARGE_OUTPUT_BYTES: usize = 1 << 30;
         let len = |fact: &Fact| packed_len(fact.element_type, &fact.shape.sizes()?).ok();
         let given = self.inputs.iter().filter_map(len).fold(0, usize::saturating_add);
         for output in self.outputs {
             let needed = len(output).unwrap_or(0);
-            if needed > LARGE.max(given) && !is_available(needed) {
+            if needed > LARGE_OUTPUT_BYTES.max(given) && !is_available(needed) {
                 let reason = reason(needed);
                 let message = format!("there is no memory for the output {output}{reason}");
                 return Err(LowerError::Unsupported(message));

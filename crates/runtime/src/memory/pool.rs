@@ -55,8 +55,8 @@ impl Pool {
 /// cost nothing.
 fn with_headroom(len: usize) -> usize {
     /// From this many bytes on, first use (page faults) costs more than the work on a buffer.
-    const LARGE: usize = 1 << 18;
-    if len < LARGE {
+    const SPARE_FROM: usize = 1 << 18;
+    if len < SPARE_FROM {
         return len;
     }
     let unit = len.checked_next_power_of_two().map_or(1, |power| power / 8);

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Tensors of up to this many bytes are keyed by their contents, larger ones by their address.
-const SMALL: usize = 1 << 10;
+const KEYED_BY_CONTENT_BYTES: usize = 1 << 10;
 
 /// How many bytes are hashed to tell constants apart before they are compared.
 const SAMPLES: usize = 256;
@@ -41,7 +41,7 @@ struct Identity {
 impl Identity {
     fn of(tensor: &Tensor) -> Identity {
         let bytes = tensor.bytes();
-        let is_small = tensor.as_strings().is_none() && bytes.len() <= SMALL;
+        let is_small = tensor.as_strings().is_none() && bytes.len() <= KEYED_BY_CONTENT_BYTES;
         let strings = tensor.as_strings().map(|s| s.as_ptr() as usize);
         Identity {
             element_type: tensor.element_type(),
@@ -76,7 +76,7 @@ impl<T> Slot<T> {
 impl Store {
     /// Returns the equal constant of an earlier plan, if there is one, in place of `tensor`.
     pub(crate) fn constant(&self, tensor: Tensor) -> Tensor {
-        if !tensor.is_unique() || tensor.bytes().len() <= SMALL {
+        if !tensor.is_unique() || tensor.bytes().len() <= KEYED_BY_CONTENT_BYTES {
             return tensor;
         }
         let mut hasher = DefaultHasher::new();

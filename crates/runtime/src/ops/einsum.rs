@@ -25,7 +25,7 @@ impl Lower for Rule {
 }
 
 /// The most elements of an intermediate result.
-const MOST: u64 = 1 << 32;
+const MAX_INTERMEDIATE_ELEMENTS: u64 = 1 << 32;
 
 /// One axis of an operand: its label, size and stride.
 #[derive(Clone, Copy)]
@@ -236,7 +236,7 @@ fn joined(a: &View, b: &View, order: &[usize]) -> Result<View, LowerError> {
     };
     let sizes: Vec<usize> = order.iter().map(size).collect();
     let count = sizes.iter().try_fold(1u64, |count, size| count.checked_mul(*size as u64));
-    if count.is_none_or(|count| count > MOST) {
+    if count.is_none_or(|count| count > MAX_INTERMEDIATE_ELEMENTS) {
         let message = format!("a product of sizes {sizes:?} is too large");
         return Err(LowerError::Unsupported(message));
     }

@@ -9,7 +9,7 @@ use kernels::real::StoredReal;
 use std::marker::PhantomData;
 
 /// The longest transform. Each has tables, so longer ones are rejected before those are made.
-const LONGEST: usize = 1 << 28;
+const MAX_ELEMENTS: usize = 1 << 28;
 
 impl Lower for Fourier {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -36,7 +36,7 @@ impl Lower for Fourier {
                 Kind::Rdft if last => real_length(cx, i, sizes[axis])?,
                 _ => output[axis],
             };
-            if len > LONGEST {
+            if len > MAX_ELEMENTS {
                 return Err(LowerError::Unsupported(format!("{len} elements are too many")));
             }
             passes.push(AxisTransform {

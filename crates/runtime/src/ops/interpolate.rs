@@ -18,10 +18,10 @@ use kernels::real::Real;
 use std::marker::PhantomData;
 
 /// The longest axis, since each has a table.
-const LONGEST: usize = 1 << 26;
+const MAX_AXIS: usize = 1 << 26;
 
 /// The most elements of the padded data.
-const MOST: usize = 1 << 30;
+const MAX_ELEMENTS: usize = 1 << 30;
 
 impl Lower for Interpolate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -36,7 +36,7 @@ impl Lower for Interpolate {
         }
         let sampling = self.sampling(sizes.len(), &axes);
         let resized = all.iter().filter(|a| a.input != a.output);
-        if let Some(axis) = resized.clone().find(|a| a.output > LONGEST) {
+        if let Some(axis) = resized.clone().find(|a| a.output > MAX_AXIS) {
             let message = format!("an axis of {} elements is too long", axis.output);
             return Err(LowerError::Unsupported(message));
         }
@@ -93,7 +93,7 @@ impl Padding {
         let padded: Option<Vec<usize>> = padded.collect();
         let fits = |padded: &Vec<usize>| {
             let count = padded.iter().try_fold(1usize, |n, s| n.checked_mul((*s).max(1)));
-            padded == sizes || count.is_some_and(|n| n <= MOST)
+            padded == sizes || count.is_some_and(|n| n <= MAX_ELEMENTS)
         };
         let padded = padded.filter(fits);
         let padded =

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 /// Constants of at least this many bytes are worth a system call that releases their memory.
-const WORTH: usize = 1 << 18;
+const MIN_RELEASED_BYTES: usize = 1 << 18;
 
 /// A compiled graph. It is immutable and can be shared; what changes lives in a
 /// [`Session`](crate::Session).
@@ -260,7 +260,8 @@ fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
 
 /// Notes with each step the large constants that no later step reads.
 fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<Tensor>]) {
-    let is_large = |t: &Option<Tensor>| t.as_ref().is_some_and(|t| t.bytes().len() >= WORTH);
+    let is_large =
+        |t: &Option<Tensor>| t.as_ref().is_some_and(|t| t.bytes().len() >= MIN_RELEASED_BYTES);
     let mut awaited: Vec<bool> = constants.iter().map(is_large).collect();
     for step in steps.iter_mut().rev() {
         for &input in &step.inputs {

@@ -6,12 +6,12 @@ use ir::ElementType;
 use std::sync::Arc;
 
 /// Tensors of up to this many elements may determine shapes, so their values are in the fact.
-const SMALL: usize = 64;
+const FACT_ELEMENTS: usize = 64;
 
 /// The type and shape of a tensor, and its values if they are few.
 pub(crate) fn fact_of(tensor: &Tensor) -> Fact {
     let fact = Fact::new(tensor.element_type(), PartialShape::fixed(tensor.sizes()));
-    if tensor.count() > SMALL {
+    if tensor.count() > FACT_ELEMENTS {
         return fact;
     }
     match PartialValue::from_bytes(tensor.element_type(), tensor.sizes(), tensor.bytes()) {

@@ -9,7 +9,7 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 /// Tensors of up to this many bytes are counted but never rejected. They are mostly shapes and
 /// axes, allocated during compilation, where no layer could be named.
-const SMALL: u64 = 4096;
+const UNCOUNTED_BYTES: u64 = 4096;
 
 /// Limits the bytes of all tensors of the process together; `None` removes the limit.
 ///
@@ -36,8 +36,9 @@ impl Charge {
     /// Counts these bytes, if they fit the limit.
     pub(super) fn new(bytes: usize) -> Option<Charge> {
         let (bytes, limit) = (bytes as u64, LIMIT.load(Relaxed));
-        let with =
-            |used: u64| used.checked_add(bytes).filter(|sum| bytes <= SMALL || *sum <= limit);
+        let with = |used: u64| {
+            used.checked_add(bytes).filter(|sum| bytes <= UNCOUNTED_BYTES || *sum <= limit)
+        };
         let counted = USED.fetch_update(Relaxed, Relaxed, with);
         if counted.is_err() {
             REFUSED.fetch_add(1, Relaxed);

@@ -35,12 +35,12 @@ fn install() -> bool {
 
 extern "C" fn caught(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     /// The length of the longest AMX instruction: prefix, opcode, operand, index and displacement.
-    const LONGEST: usize = 10;
+    const MAX_INSTRUCTION_BYTES: usize = 10;
     // SAFETY: the system passes the context of the thread.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let at = registers[libc::REG_RIP as usize];
     // SAFETY: there is code at this address, and more behind it, since the function returns.
-    let bytes = unsafe { &*(at as *const [u8; LONGEST]) };
+    let bytes = unsafe { &*(at as *const [u8; MAX_INSTRUCTION_BYTES]) };
     match Instruction::read(bytes, registers) {
         Some(instruction) => {
             TILES_OF_THREAD.with_borrow_mut(|tiles| tiles.execute(&instruction));

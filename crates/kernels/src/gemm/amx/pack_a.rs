@@ -131,9 +131,9 @@ impl RowLines<'_> {
         unsafe {
             for run in 0..runs {
                 let from = Elements::new(from.run(run, at), per_count);
-                lay((from, len), to, step, run * len);
+                store_line((from, len), to, step, run * len);
             }
-            lay((Elements::Zeros, self.count * LANES - k), to, step, k);
+            store_line((Elements::Zeros, self.count * LANES - k), to, step, k);
         }
     }
 }
@@ -164,7 +164,12 @@ impl Elements {
 /// # Safety
 /// `from` is valid for `len` elements, and the row has lines for them; the CPU has AVX512-BF16.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(crate) unsafe fn lay((from, len): (Elements, usize), to: *mut u16, step: usize, at: usize) {
+pub(crate) unsafe fn store_line(
+    (from, len): (Elements, usize),
+    to: *mut u16,
+    step: usize,
+    at: usize,
+) {
     debug_assert!(has_dp_bf16());
     let mut done = 0;
     while done < len {

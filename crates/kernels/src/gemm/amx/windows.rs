@@ -3,7 +3,7 @@
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
 use crate::gemm::amx::config::{LANES, RowBlock, Scratchpad};
-use crate::gemm::amx::pack_a::{Elements, lay};
+use crate::gemm::amx::pack_a::{Elements, store_line};
 use crate::gemm::im2col::{Im2col, Window};
 
 /// From this many outputs per tile on, windows are read in place; with fewer, packing each window
@@ -103,10 +103,10 @@ impl<'a> Bf16Lines<'a> {
         // SAFETY: the input has what is read, and the scratchpad the positions of the line; `isa`
         // says that there are tiles.
         unsafe {
-            lay((Elements::Zeros, before * channels), to, 1, 0);
-            lay((from, within * channels), to, 1, before * channels);
+            store_line((Elements::Zeros, before * channels), to, 1, 0);
+            store_line((from, within * channels), to, 1, before * channels);
             let rest = lines * LANES - after * channels;
-            lay((Elements::Zeros, rest), to, 1, after * channels);
+            store_line((Elements::Zeros, rest), to, 1, after * channels);
         }
     }
 

@@ -38,9 +38,9 @@ pub(super) type Sums = [[f32; WIDTH]; MOST_ROWS];
 /// # Panics
 /// When there are more rows, or `k` differs from the panel's.
 pub(super) fn multiply(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
-    let form = panel.form;
-    assert!(a.count() <= most_rows() && a.k == form.terms && form.width <= WIDTH);
-    assert!(panel.bytes.len() >= form.len() && form.group.is_multiple_of(GROUP));
+    let layout = panel.layout;
+    assert!(a.count() <= most_rows() && a.k == layout.terms && layout.width <= WIDTH);
+    assert!(panel.bytes.len() >= layout.len() && layout.group.is_multiple_of(GROUP));
     if a.count() == 0 || a.k == 0 {
         return;
     }
@@ -132,11 +132,11 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     to: &mut Sums,
 ) {
     const { assert!(R <= MOST_ROWS) };
-    let (form, last) = (panel.form, a.count() - 1);
+    let (layout, last) = (panel.layout, a.count() - 1);
     let is_packed = panel.is_packed();
     let lanes = D::Floats::LANES;
-    debug_assert!(a.count() <= R && a.k == form.terms && form.width == P * lanes);
-    debug_assert!(panel.bytes.len() >= form.len() && form.groups() * form.group == a.k);
+    debug_assert!(a.count() <= R && a.k == layout.terms && layout.width == P * lanes);
+    debug_assert!(panel.bytes.len() >= layout.len() && layout.groups() * layout.group == a.k);
     debug_assert_eq!(a.factors.len(), 2 * a.count() * (a.k / GROUP));
     let row: [usize; R] = std::array::from_fn(|i| i.min(last));
     // SAFETY: the caller's promise: panels have parameters for each group and column, rows for each
@@ -145,11 +145,11 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
         let bytes = row.map(|i| a.bytes.as_ptr().add(i * a.k));
         let factors = row.map(|i| a.factors.as_ptr().add(2 * i * (a.k / GROUP)));
         let mut sums = [[D::Floats::zero(); P]; R];
-        let mut weights = panel.bytes.as_ptr().add(form.elements());
-        for group in 0..form.groups() {
+        let mut weights = panel.bytes.as_ptr().add(layout.elements());
+        for group in 0..layout.groups() {
             let mut of_group = [[D::Floats::zero(); P]; R];
             let mut totals = [0f32; R];
-            for part in group * form.group / GROUP..(group + 1) * form.group / GROUP {
+            for part in group * layout.group / GROUP..(group + 1) * layout.group / GROUP {
                 let a = bytes.map(|row| row.add(part * GROUP));
                 let dots = if is_packed {
                     nibbles::<D, P, R>(&mut weights, a)
@@ -166,9 +166,9 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
                 }
             }
             for p in 0..P {
-                let column = group * form.width + p * lanes;
+                let column = group * layout.width + p * lanes;
                 let scale = D::Floats::load(panel.bytes.as_ptr().cast::<f32>().add(column));
-                let zero = D::Floats::load_bytes(panel.bytes.as_ptr().add(form.zeros() + column));
+                let zero = D::Floats::load_bytes(panel.bytes.as_ptr().add(layout.zeros() + column));
                 for i in 0..R {
                     let shifted = zero.fma(D::Floats::splat(-totals[i]), of_group[i][p]);
                     sums[i][p] = shifted.fma(scale, sums[i][p]);

@@ -20,14 +20,14 @@ const STEP: usize = 32;
 #[derive(Debug)]
 pub struct DynamicPanels {
     data: AlignedBuf,
-    form: PackedLayout,
+    layout: PackedLayout,
     columns: usize,
 }
 
 /// A packed panel.
 #[derive(Clone, Copy)]
 pub(super) struct DynamicPanel<'a> {
-    pub(super) form: PackedLayout,
+    pub(super) layout: PackedLayout,
     pub(super) bytes: &'a [u8],
 }
 
@@ -39,29 +39,29 @@ impl DynamicPanels {
     pub fn new((threads, arena): (&Threads, &WeightArena), matrix: &Compressed<'_>) -> Self {
         matrix.check();
         assert!(Compressed::suits_dynamic_quantization(matrix.format, matrix.group));
-        let (form, columns) = (matrix.layout(), matrix.size.1);
-        let mut data = arena.alloc(columns.div_ceil(form.width) * form.len());
-        each_panel(threads, data.elements_mut::<u8>(), form.len(), |panel, to| {
-            let (factors, elements) = to.split_at_mut(form.elements());
-            matrix.pack_factors(panel * form.width, factors);
-            matrix.pack_lanes(panel * form.width, elements);
+        let (layout, columns) = (matrix.layout(), matrix.size.1);
+        let mut data = arena.alloc(columns.div_ceil(layout.width) * layout.len());
+        each_panel(threads, data.elements_mut::<u8>(), layout.len(), |panel, to| {
+            let (factors, elements) = to.split_at_mut(layout.elements());
+            matrix.pack_factors(panel * layout.width, factors);
+            matrix.pack_lanes(panel * layout.width, elements);
         });
-        DynamicPanels { data, form, columns }
+        DynamicPanels { data, layout, columns }
     }
 
     /// Whether it has `k` rows and `n` columns.
     pub(in crate::gemm) fn is(&self, k: usize, n: usize) -> bool {
-        (self.form.terms, self.columns) == (k, n)
+        (self.layout.terms, self.columns) == (k, n)
     }
 
     /// Columns of a panel.
     pub(super) fn width(&self) -> usize {
-        self.form.width
+        self.layout.width
     }
 
     /// The order along k that rows of A must have.
     pub(super) fn order(&self) -> TermOrder {
-        match self.form.format {
+        match self.layout.format {
             WeightFormat::U4 | WeightFormat::I4 => TermOrder::Nibbles,
             _ => TermOrder::Plain,
         }
@@ -69,22 +69,22 @@ impl DynamicPanels {
 
     /// The panel that begins at column `first`.
     pub(super) fn panel(&self, first: usize) -> DynamicPanel<'_> {
-        assert_eq!(self.form.width, nr(), "packed for another instruction set");
-        let len = self.form.len();
-        let bytes = &self.data.elements()[first / self.form.width * len..][..len];
-        DynamicPanel { form: self.form, bytes }
+        assert_eq!(self.layout.width, nr(), "packed for another instruction set");
+        let len = self.layout.len();
+        let bytes = &self.data.elements()[first / self.layout.width * len..][..len];
+        DynamicPanel { layout: self.layout, bytes }
     }
 }
 
 impl DynamicPanel<'_> {
     /// Whether its elements have 4 bits.
     pub(super) fn is_packed(&self) -> bool {
-        matches!(self.form.format, WeightFormat::U4 | WeightFormat::I4)
+        matches!(self.layout.format, WeightFormat::U4 | WeightFormat::I4)
     }
 
     /// Bytes of the panel if its elements had 8 bits.
     pub(super) fn widened_len(&self) -> usize {
-        PackedLayout { format: WeightFormat::U8, ..self.form }.len()
+        PackedLayout { format: WeightFormat::U8, ..self.layout }.len()
     }
 
     /// The same panel with elements of 8 bits. Each row of lanes becomes two, the low nibbles and
@@ -93,12 +93,12 @@ impl DynamicPanel<'_> {
     /// # Panics
     /// When `to` is shorter than [`DynamicPanel::widened_len`].
     pub(super) fn widen<'t>(&self, to: &'t mut [u8]) -> DynamicPanel<'t> {
-        let form = PackedLayout { format: WeightFormat::U8, ..self.form };
-        let (from, begin) = (self.form.rows(), form.elements());
+        let layout = PackedLayout { format: WeightFormat::U8, ..self.layout };
+        let (from, begin) = (self.layout.rows(), layout.elements());
         let (factors, elements) = to.split_at_mut(begin);
         factors.copy_from_slice(&self.bytes[..begin]);
-        widen_rows(&self.bytes[begin..][..from.0 * from.1], LANE * form.width, elements);
-        DynamicPanel { form, bytes: to }
+        widen_rows(&self.bytes[begin..][..from.0 * from.1], LANE * layout.width, elements);
+        DynamicPanel { layout, bytes: to }
     }
 }
 

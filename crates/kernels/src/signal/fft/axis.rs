@@ -11,7 +11,7 @@ const GRAIN: usize = 8 << 10;
 
 /// From this many elements on, lines are transformed one by one: several together exceed the
 /// caches.
-const LONG: usize = 1 << 15;
+const LONG_AXIS: usize = 1 << 15;
 
 /// The transform of the lines of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl AxisTransform {
         }
         let to = to.shared();
         let lines = self.outer * self.inner;
-        let at_once = if self.fft.len() > LONG { 1 } else { LaneComplex::LANES };
+        let at_once = if self.fft.len() > LONG_AXIS { 1 } else { LaneComplex::LANES };
         let groups = lines.div_ceil(at_once);
         let grain = GRAIN.div_ceil(self.fft.cost() * at_once);
         threads.par_ranges(groups, grain, |groups| {

@@ -12,7 +12,7 @@ pub use number::{Complex, Number};
 use crate::multiversion;
 
 /// The largest prime factor that is used as a radix.
-const MOST: usize = 31;
+const MAX_PRIME: usize = 31;
 
 /// The transform for one length.
 pub struct Fft {
@@ -32,7 +32,7 @@ impl Fft {
     pub fn new(len: usize) -> Fft {
         let len = len.max(1);
         let (mut factors, mut rest) = (Vec::new(), len);
-        for factor in [4].into_iter().chain(2..=MOST) {
+        for factor in [4].into_iter().chain(2..=MAX_PRIME) {
             while rest % factor == 0 {
                 factors.push(factor);
                 rest /= factor;
@@ -182,7 +182,7 @@ multiversion! {
                         to[u + 3 * part] = b.sub(d);
                     }
                     _ => {
-                        let mut all = [N::default(); MOST];
+                        let mut all = [N::default(); MAX_PRIME];
                         for q in 0..radix {
                             all[q] = x(q);
                         }

@@ -13,7 +13,7 @@ pub(super) struct Columns<B: Overlap> {
 
 impl<B: Overlap> Columns<B> {
     /// The most columns.
-    const MOST: f32 = 1024.0;
+    const MAX_COLUMNS: f32 = 1024.0;
 
     /// Columns for boxes of these spans; a single column if any box may overlap any other.
     pub(super) fn new(spans: impl Iterator<Item = Option<(f32, f32)>>, limit: f32) -> Columns<B> {
@@ -27,7 +27,7 @@ impl<B: Overlap> Columns<B> {
         match found {
             Some((left, high, widest)) if limit >= 0.0 && high > left => {
                 // Wider than the widest, so that rounding does not move a box too far.
-                let width = (widest * 1.01).max((high - left) / Self::MOST);
+                let width = (widest * 1.01).max((high - left) / Self::MAX_COLUMNS);
                 Columns { columns: many(((high - left) / width) as usize + 1), left, width }
             }
             _ => Columns { columns: many(1), left: 0.0, width: f32::INFINITY },

@@ -25,7 +25,7 @@ pub struct Map<'a> {
 }
 
 /// The most samples along an axis; no region within an image has as many.
-const MOST: usize = 1 << 14;
+const MAX_SAMPLES: usize = 1 << 14;
 
 /// The neighbours of a sample along an axis, and the weight of the second.
 type Pair = (usize, usize, f32);
@@ -68,7 +68,7 @@ impl Sampling {
         // A region is at least one element wide.
         let bin = (end - start).max(1.0) / self.side as f32;
         let each = if self.ratio > 0 { self.ratio } else { (bin.ceil() as usize).max(1) };
-        if each > MOST {
+        if each > MAX_SAMPLES {
             return None;
         }
         let position = |i: usize| {

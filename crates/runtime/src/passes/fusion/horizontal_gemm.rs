@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The most MatMuls in a group.
-const MOST: usize = 8;
+const MAX_GEMMS_IN_GROUP: usize = 8;
 
 /// The most inputs of a MatMul: the inputs of a group are bits of an `InputSet`.
 const INPUTS: usize = 7;
@@ -73,7 +73,7 @@ fn groups(net: &Net, cx: &PassCx<'_>) -> HashMap<usize, Group> {
         let group = by_rows.entry(*rows).or_default();
         let factor = factor(net, node, &matmul, group);
         let known = &others[..others.len() - usize::from(factor.is_some())];
-        if group.len() < MOST && known.iter().all(is_known) {
+        if group.len() < MAX_GEMMS_IN_GROUP && known.iter().all(is_known) {
             group.push(GroupedGemm { at: i, matmul, factor });
         }
     }

@@ -6,7 +6,7 @@ use kernels::copy::gcd;
 use kernels::par::Threads;
 
 /// Runs shorter than this are not worth a table.
-const SHORTEST: usize = 8;
+const MIN_RUN: usize = 8;
 
 /// The longest table, in entries.
 const ENTRIES: usize = 1 << 20;
@@ -91,7 +91,7 @@ impl Map {
 
     /// The table in runs of `run` elements, for a value of `count`, unless it would be too long.
     fn table(&self, run: usize, count: usize) -> Option<Vec<u32>> {
-        let fits = run >= SHORTEST && count / run <= ENTRIES;
+        let fits = run >= MIN_RUN && count / run <= ENTRIES;
         let own = self.run / run.max(1) * self.runs.len();
         (fits && own <= ENTRIES).then(|| self.refined(run))
     }

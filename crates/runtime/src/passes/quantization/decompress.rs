@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Constants of up to this many elements are converted at compile time.
-const SMALL: usize = 1 << 16;
+const CONVERTED_AT_COMPILE_ELEMENTS: usize = 1 << 16;
 
 /// Computes in f32 what is computed from constants in f16 and then converted to f32. OpenVINO does
 /// the same.
@@ -48,7 +48,7 @@ fn widened(
     let sizes = fact.shape.sizes()?;
     let of_f32 = Value::of(Fact::new(ElementType::F32, fact.shape.clone()));
     let result = if let Some(constant) = rewriter.net.values[value].constant.clone() {
-        if sizes.iter().product::<usize>() > SMALL {
+        if sizes.iter().product::<usize>() > CONVERTED_AT_COMPILE_ELEMENTS {
             let layer = 0;
             let output = rewriter.add(of_f32);
             rewriter.keep(Node::conversion(value, output, ElementType::F32, layer)?);

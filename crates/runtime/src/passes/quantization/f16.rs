@@ -17,7 +17,7 @@ use ir::ElementType::{self, F16, F32};
 use std::collections::{HashMap, HashSet};
 
 /// Constants of up to this many elements are converted at compile time.
-const SMALL: usize = 1 << 16;
+const CONVERTED_AT_COMPILE_ELEMENTS: usize = 1 << 16;
 
 /// Promotes the f16 part of the graph to f32.
 pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
@@ -194,7 +194,8 @@ impl Converted {
             return Some(known);
         }
         let from = &rewriter.net.values[value];
-        let is_small = |t: &&Tensor| t.sizes().iter().product::<usize>() <= SMALL;
+        let is_small =
+            |t: &&Tensor| t.sizes().iter().product::<usize>() <= CONVERTED_AT_COMPILE_ELEMENTS;
         let other = match from.constant.as_ref().filter(is_small) {
             Some(constant) => {
                 let constant = convert_tensor(constant, element_type).ok()?;

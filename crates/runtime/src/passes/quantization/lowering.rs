@@ -84,9 +84,9 @@ fn is_largest(net: &Net, node: &Node) -> Option<()> {
     let (data, result) = (net.sizes(*node.inputs.first()?)?, net.sizes(*node.outputs.first()?)?);
     let (axes, _) = pool::geometry(rule, &data, &result);
     /// The most windows along an axis, since a file may declare any number.
-    const MOST: usize = 1 << 20;
+    const MAX_WINDOWS: usize = 1 << 20;
     let looks = |a: &Window| (0..a.output).all(|output| !a.taps_within(output).is_empty());
-    axes.iter().all(|a| a.output <= MOST && looks(a)).then_some(())
+    axes.iter().all(|a| a.output <= MAX_WINDOWS && looks(a)).then_some(())
 }
 
 /// How a FakeQuantize rounds, with one range for all elements.
@@ -134,11 +134,11 @@ pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
 /// wrote such zero points for symmetric filters, in f16.
 fn without_zero_points(net: &Net, node: &Node) -> Option<ValueId> {
     /// As a fraction of the distance between two integers.
-    const NEAR: f32 = 1e-4;
+    const TOLERANCE: f32 = 1e-4;
     let [data, zeros] = operands(node, Kind::Subtract)?;
     let zeros = net.values[zeros].constant.as_ref()?.as_slice::<f32>()?;
     let keeps = net.sizes(data)? == net.sizes(*node.outputs.first()?)?;
-    (keeps && zeros.iter().all(|zero| zero.abs() <= NEAR)).then_some(data)
+    (keeps && zeros.iter().all(|zero| zero.abs() <= TOLERANCE)).then_some(data)
 }
 
 /// The integers that a node multiplies by scales along the first axis.
