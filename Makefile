@@ -157,13 +157,14 @@ sbom:
 
 # The page of operations, from the table.
 operations docs/operations.md:
-	cargo run --quiet --bin irrun -- ops --markdown > docs/operations.md.new
+	cargo test --quiet --workspace --test documents --no-run
+	target/debug/irrun ops --markdown > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
 
 # What programs read and write as JSON, from the types.
 schemas:
 	mkdir -p docs/schema
-	IRRUN_UPDATE=1 cargo test --quiet -p irrun --test schemas
+	IRRUN_UPDATE=1 cargo test --quiet --workspace --test schemas
 
 # The pictures: in README.md of what the commands print, in architecture.md of the layers.
 picture:

@@ -16,8 +16,20 @@ const DETECTOR: &str = r#"<net name="detector" version="11"><layers>
 <layer id="2" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
 </layers><edges><edge from-layer="1" from-port="0" to-layer="2" to-port="0"/></edges></net>"#;
 
+/// The square root of a product that is negative, and declared as of another shape; one of the
+/// weights is subnormal.
+#[cfg(unix)]
+const ODD: &str = r#"<net name="odd" version="11"><layers>
+<layer id="0" name="a" type="Parameter" version="opset1"><data shape="2,3" element_type="f32"/><output><port id="0" precision="FP32"/></output></layer>
+<layer id="1" name="w" type="Const" version="opset1"><data element_type="f32" shape="3,2" offset="0" size="24"/><output><port id="0" precision="FP32"/></output></layer>
+<layer id="2" name="sum" type="MatMul" version="opset1"><input><port id="0"/><port id="1"/></input><output><port id="2" precision="FP32"><dim>2</dim><dim>3</dim></port></output></layer>
+<layer id="3" name="root" type="Sqrt" version="opset1"><input><port id="0"/></input><output><port id="1" precision="FP32"/></output></layer>
+<layer id="4" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+</layers><edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/><edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/><edge from-layer="3" from-port="1" to-layer="4" to-port="0"/></edges></net>"#;
+
 /// A directory with the models of the repository, an input, its output, a picture, a sound,
-/// and a broken model.
+/// and models that are broken, do not fit, or are odd.
 #[cfg(unix)]
 fn room() -> tempfile::TempDir {
     let room = tempfile::tempdir().unwrap();
@@ -34,6 +46,12 @@ fn room() -> tempfile::TempDir {
     fs::write(room.path().join("detector.xml"), DETECTOR).unwrap();
     let row = [0.0, 1.0, 0.9, 0.25, 0.25, 0.75, 0.75].map(f32::to_le_bytes);
     fs::write(room.path().join("detector.bin"), row.concat()).unwrap();
+    let weights = [-1.0, -1.0, -1.0, -1.0, -1.0, 1e-40_f32].map(f32::to_le_bytes).concat();
+    let misfit = ODD.replace("shape=\"3,2\"", "shape=\"2,3\"");
+    for (name, model) in [("odd", ODD), ("misfit", &misfit)] {
+        fs::write(room.path().join(name).with_extension("xml"), model).unwrap();
+        fs::write(room.path().join(name).with_extension("bin"), &weights).unwrap();
+    }
     fs::write(room.path().join("broken.xml"), "<net name=\"n\" version=\"11\"><layers>").unwrap();
     room
 }
@@ -59,7 +77,8 @@ fn commands_of_the_pages() {
     cases.run();
 }
 
-/// Rows of tables that end with a command and its exit code.
+/// Rows of tables that end with a command, what it shows or the file that it makes, and its exit
+/// code.
 #[test]
 #[cfg(unix)]
 fn commands_of_the_tables() {
@@ -70,12 +89,12 @@ fn commands_of_the_tables() {
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.split(" | ").collect();
         let code = cells.last()?.trim_end_matches(" |").parse::<i32>().ok()?;
-        let command = cells.iter().rev().nth(1)?.trim_matches('`');
-        Some((command.to_owned(), code))
+        let cell = |back: usize| Some(cells.iter().rev().nth(back)?.trim_matches('`').to_owned());
+        Some((cell(2)?, cell(1)?, code))
     });
     let mut wrong = Vec::new();
     let mut count = 0;
-    for (command, code) in rows {
+    for (command, shown, code) in rows {
         let shell = std::process::Command::new("sh")
             .args(["-c", &command])
             .env("PATH", &path)
@@ -83,13 +102,58 @@ fn commands_of_the_tables() {
             .output()
             .unwrap();
         count += 1;
-        if shell.status.code() != Some(code) {
-            let said = String::from_utf8_lossy(&shell.stderr).into_owned();
-            wrong.push(format!("{command}: {} and not {code}\n{said}", shell.status));
+        let said = [shell.stdout, shell.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let is_shown = said.contains(&shown) || room.path().join(&shown).is_file();
+        if shell.status.code() != Some(code) || !is_shown {
+            let status = shell.status;
+            wrong.push(format!("{command}: {status} and not {code}, or no {shown:?}\n{said}"));
         }
     }
     assert_eq!(count, 41);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A line with every number as `#`, and one space where there are several: times and the widths of
+/// columns differ from run to run.
+fn without_numbers(line: &str) -> String {
+    let mut out = String::new();
+    for c in line.trim_end().chars() {
+        let c = if c.is_ascii_digit() { '#' } else { c };
+        let repeats = (c == '#' || c == ' ') && out.ends_with(c);
+        let is_point = c == '.' && out.ends_with('#');
+        if !repeats && !is_point {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Commands of the tour with models of the repository: each line that the page shows is printed.
+#[test]
+#[cfg(unix)]
+fn commands_of_the_tour() {
+    let room = room();
+    let page = fs::read_to_string(root().join("docs/tour.md")).unwrap();
+    let blocks = page.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands = blocks.flat_map(|block| block.split("$ ").skip(1));
+    let mut count = 0;
+    for command in commands.filter(|c| c.contains("fixtures") || c.contains("models")) {
+        let (command, shown) = command.split_once('\n').unwrap();
+        let irrun = command.replacen("irrun", env!("CARGO_BIN_EXE_irrun"), 1);
+        let run = std::process::Command::new("sh")
+            .args(["-c", &irrun])
+            .current_dir(room.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
+        let printed: Vec<String> = said.lines().map(without_numbers).collect();
+        for line in shown.lines().filter(|line| !line.is_empty() && *line != "…") {
+            assert!(printed.contains(&without_numbers(line)), "{command}: no {line:?} in\n{said}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 5);
 }
 
 /// Links of a page that are paths, without what follows `#`.

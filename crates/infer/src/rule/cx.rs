@@ -62,7 +62,8 @@ impl<'a> InferCx<'a> {
             return Ok(());
         }
         let wanted = range_text(&range);
-        Err(RuleError::new(format!("it takes {wanted} inputs, not {count}")))
+        let noun = if range == (1..=1) { "input" } else { "inputs" };
+        Err(RuleError::new(format!("it takes {wanted} {noun}, not {count}")))
     }
 
     /// The fact of an input; a missing input is unknown.

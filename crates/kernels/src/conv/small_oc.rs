@@ -270,7 +270,7 @@ struct Line<'a> {
     outputs: usize,
 }
 
-/// The panic where [`SmallOc::new`] chose a number of channels without a microkernel.
+/// The panic where [`small_oc`] chose a number of channels without a microkernel.
 fn no_microkernel(channels: usize) -> String {
     format!("no microkernel computes {channels} channels")
 }
