@@ -1,6 +1,9 @@
 //! `irrun explain`: why a size is what it is, back to the input or constant that made it so; and
 //! the page of a code.
 
+mod causes;
+mod quantity;
+
 use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::expression::Term;
@@ -10,18 +13,19 @@ use crate::print;
 use crate::surgery::induced;
 use crate::text::nearest;
 use anyhow::{bail, ensure};
+use causes::{Cause, Rules};
 use clap::Args;
-use infer::{Dim, Elements, Extensions, Fact, Facts, Interval};
+use infer::{Fact, Facts};
 use ir::{Graph, OutputRef};
+use quantity::Quantity;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 /// The page of all codes.
-const PAGE: &str = include_str!("../../../docs/errors.md");
+const PAGE: &str = include_str!("../../../../docs/errors.md");
 /// Steps back that are told.
 const MAX_STEPS: usize = 200;
 
@@ -127,7 +131,8 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     };
     let constant = induced::constant(&graph);
     let (told, steps) = (HashSet::new(), Vec::new());
-    let mut story = Story { graph: &graph, facts: &facts, constant, told, steps };
+    let rules = Rules { graph: &graph, facts: &facts };
+    let mut story = Story { rules, constant, told, steps };
     let subject = story.head(tensor);
     for dim in dims {
         story.step(Quantity::Dim(tensor, dim), 0);
@@ -208,88 +213,8 @@ fn is_sink(graph: &Graph, layer: usize) -> bool {
     graph.layers().get(layer).is_some_and(|l| l.is("Result"))
 }
 
-/// A number that rules of operations compute with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Quantity {
-    /// A dim of a tensor.
-    Dim(OutputRef, usize),
-    /// An element of a small tensor.
-    Element(OutputRef, usize),
-}
-
-impl Quantity {
-    fn tensor(self) -> OutputRef {
-        match self {
-            Quantity::Dim(tensor, _) | Quantity::Element(tensor, _) => tensor,
-        }
-    }
-
-    fn of(self, fact: &Fact) -> Option<i64> {
-        match self {
-            Quantity::Dim(_, axis) => fact.shape.dims()?.get(axis)?.value(),
-            Quantity::Element(_, index) => {
-                let value = fact.value.as_ref()?.intervals()?.get(index)?.value()?;
-                i64::try_from(value).ok()
-            }
-        }
-    }
-
-    /// The fact with another number here.
-    fn put(self, fact: &Fact, number: i64) -> Fact {
-        match self {
-            Quantity::Dim(_, axis) => {
-                let shape = fact.shape.clone().with_dim(axis, Dim::fixed(number));
-                Fact { shape, value: None, ..fact.clone() }
-            }
-            Quantity::Element(..) => self.with(fact, Interval::exact(number)),
-        }
-    }
-
-    /// The fact with this number not known.
-    fn opened(self, fact: &Fact) -> Fact {
-        match self {
-            Quantity::Dim(_, axis) => {
-                let shape = fact.shape.clone().with_dim(axis, Dim::any());
-                Fact { shape, value: None, ..fact.clone() }
-            }
-            Quantity::Element(..) => self.with(fact, Interval::between(1, Interval::INF)),
-        }
-    }
-
-    fn with(self, fact: &Fact, number: Interval) -> Fact {
-        let mut fact = fact.clone();
-        if let Quantity::Element(_, index) = self
-            && let Some(value) = &mut fact.value
-            && let Elements::Int(elements) = &mut Arc::make_mut(value).elements
-            && let Some(slot) = elements.get_mut(index)
-        {
-            *slot = number;
-        }
-        fact
-    }
-
-    fn name(self) -> String {
-        match self {
-            Quantity::Dim(_, axis) => format!("dim {axis}"),
-            Quantity::Element(_, index) => format!("element {index}"),
-        }
-    }
-}
-
-/// What an output number of a layer depends on.
-struct Cause {
-    /// Where inputs have the number: at several places where a rule wants them equal.
-    places: Vec<(usize, Quantity)>,
-    /// The first of them.
-    quantity: Quantity,
-    number: i64,
-    /// How the output follows from it, if others stay as they are.
-    term: Option<Term>,
-}
-
 struct Story<'a> {
-    graph: &'a Graph,
-    facts: &'a Facts,
+    rules: Rules<'a>,
     /// Which layers depend on constants alone.
     constant: Vec<bool>,
     told: HashSet<Quantity>,
@@ -298,13 +223,13 @@ struct Story<'a> {
 
 impl Story<'_> {
     fn head(&self, tensor: OutputRef) -> String {
-        let fact = self.facts.output(tensor).map(Fact::to_string).unwrap_or_default();
+        let fact = self.rules.facts.output(tensor).map(Fact::to_string).unwrap_or_default();
         format!("{} output {}: {fact}", self.title(tensor), tensor.port)
     }
 
     fn title(&self, tensor: OutputRef) -> String {
-        let Some(layer) = self.graph.layers().get(tensor.layer) else { return String::new() };
-        match self.graph.source().place(layer.at) {
+        let Some(layer) = self.rules.graph.layers().get(tensor.layer) else { return String::new() };
+        match self.rules.graph.source().place(layer.at) {
             place if place.is_empty() => layer.title(),
             place => format!("{} at {place}", layer.title()),
         }
@@ -315,13 +240,13 @@ impl Story<'_> {
         let (mut quantity, mut passed) = (quantity, Vec::new());
         loop {
             let tensor = quantity.tensor();
-            let Some(fact) = self.facts.output(tensor) else { return };
+            let Some(fact) = self.rules.facts.output(tensor) else { return };
             let number = quantity.of(fact);
             if self.told.len() > MAX_STEPS || !self.told.insert(quantity) {
                 self.line(depth, quantity, number, passed, "as above");
                 return;
             }
-            let layer = self.graph.layers().get(tensor.layer);
+            let layer = self.rules.graph.layers().get(tensor.layer);
             let is = |op_type: &str| layer.is_some_and(|l| l.is(op_type));
             let origin = match number {
                 _ if is("Parameter") => Some("an input"),
@@ -371,131 +296,23 @@ impl Story<'_> {
 
     /// Why a number is not known.
     fn reason(&self, quantity: Quantity) -> Option<String> {
-        let fact = self.facts.output(quantity.tensor())?;
+        let fact = self.rules.facts.output(quantity.tensor())?;
         let why = match quantity {
             Quantity::Dim(_, axis) => fact.shape.dims()?.get(axis)?.why(),
             Quantity::Element(..) => return None,
         };
-        self.facts.reason(why).map(|reason| format!(": {reason}"))
+        self.rules.facts.reason(why).map(|reason| format!(": {reason}"))
     }
 
     /// What a number follows from, without axes, patterns and other constants where there is more
     /// to it than those.
     fn told_causes(&self, quantity: Quantity, number: i64) -> Vec<Cause> {
-        let mut causes = self.causes(quantity, number);
+        let mut causes = self.rules.causes(quantity, number);
         let is_constant = |cause: &Cause| self.constant[cause.quantity.tensor().layer];
         if causes.iter().any(|cause| !is_constant(cause)) {
             causes.retain(|cause| !is_constant(cause));
         }
         causes
-    }
-
-    /// What a number follows from, found by asking the layer's rule with other numbers.
-    fn causes(&self, quantity: Quantity, number: i64) -> Vec<Cause> {
-        let position = quantity.tensor().layer;
-        let sources = self.graph.inputs_of(position);
-        let known = |source: &OutputRef| self.facts.output(*source).cloned();
-        let Some(inputs) = sources.iter().map(known).collect::<Option<Vec<Fact>>>() else {
-            return Vec::new();
-        };
-        let mut causes: Vec<Cause> = Vec::new();
-        for (input, fact) in inputs.iter().enumerate() {
-            for at in numbers(sources[input], fact) {
-                let is_told = causes.iter().any(|cause| cause.places.contains(&(input, at)));
-                let (Some(old), false) = (at.of(fact), is_told) else { continue };
-                let Some(cause) = self.cause(quantity, number, &inputs, (input, at, old)) else {
-                    continue;
-                };
-                let is_equal = |other: &&mut Cause| {
-                    let equal = [&cause, other].iter().all(|c| c.term == Some(Term::IDENTITY));
-                    equal && aligned(&inputs, sources, at).contains(&other.places[0])
-                };
-                match causes.iter_mut().find(is_equal) {
-                    Some(other) => other.places.extend(cause.places),
-                    None => causes.push(cause),
-                }
-            }
-        }
-        if causes.is_empty() {
-            causes.extend(wanted(quantity, number, &inputs, sources));
-        }
-        causes
-    }
-
-    /// How an output number follows from one of an input; `None` where it does not.
-    fn cause(
-        &self,
-        out: Quantity,
-        number: i64,
-        inputs: &[Fact],
-        (input, at, old): (usize, Quantity, i64),
-    ) -> Option<Cause> {
-        let sources = self.graph.inputs_of(out.tensor().layer);
-        let tried = |group: Vec<(usize, Quantity)>| {
-            let ask = |new: i64| self.ask(out, inputs, &group, new);
-            (points(old, number, &ask), group)
-        };
-        let follows = |points: &[(i64, i64)]| points.iter().any(|(_, y)| *y != number);
-        // What must stay equal is changed together: the dims that broadcasting aligns, else all of
-        // this size.
-        let mut found = tried(vec![(input, at)]);
-        if !follows(&found.0) {
-            let other = tried(aligned(inputs, sources, at));
-            found = if other.0.len() > 1 { other } else { found };
-        }
-        if found.0.len() < 2 {
-            found = tried(alike(inputs, sources, old));
-        }
-        let (points, mut places) = found;
-        let term = match points.len() {
-            // No other number is allowed: does the output become open where this one is?
-            0 | 1 if !self.opens(out, inputs, (input, at)) => return None,
-            0 | 1 => (old == number).then_some(Term::IDENTITY),
-            _ if !follows(&points) => return None,
-            _ => Term::through(&points),
-        };
-        // The number that was asked about stands for the others.
-        places.retain(|place| *place != (input, at));
-        places.insert(0, (input, at));
-        Some(Cause { places, quantity: at, number: old, term })
-    }
-
-    /// The number that comes out when some numbers of the inputs are another; `None` where the rule
-    /// does not allow that.
-    fn ask(
-        &self,
-        out: Quantity,
-        inputs: &[Fact],
-        at: &[(usize, Quantity)],
-        new: i64,
-    ) -> Option<i64> {
-        let mut inputs = inputs.to_vec();
-        for (input, quantity) in at {
-            inputs[*input] = quantity.put(&inputs[*input], new);
-        }
-        out.of(self.outputs(out, &inputs)?.get(out.tensor().port)?)
-    }
-
-    /// Whether an output number is not known where a number of an input is not.
-    fn opens(&self, out: Quantity, inputs: &[Fact], (input, at): (usize, Quantity)) -> bool {
-        let mut inputs = inputs.to_vec();
-        inputs[input] = at.opened(&inputs[input]);
-        self.outputs(out, &inputs).is_some_and(|outputs| {
-            outputs.get(out.tensor().port).is_some_and(|fact| out.of(fact).is_none())
-        })
-    }
-
-    /// What is known of the outputs of a layer with these inputs, if its rule allows them.
-    fn outputs(&self, out: Quantity, inputs: &[Fact]) -> Option<Vec<Fact>> {
-        let position = out.tensor().layer;
-        let layer = self.graph.layers().get(position)?;
-        let op = &self.facts.node(position)?.op;
-        let count = layer.outputs.len();
-        Some(
-            infer::infer_op(&**op, inputs, count, &layer.bodies, &Extensions::default(), None)
-                .ok()?
-                .0,
-        )
     }
 
     /// The arithmetic of a step: `196 = 14 · 14 (input 0 dim 2, input 0 dim 3)`.
@@ -527,76 +344,4 @@ impl Story<'_> {
         };
         format!("{how}, {}", places.join(", "))
     }
-}
-
-/// The element of a wanted shape that a dim is, as Reshape and Broadcast take one. It cannot be
-/// another alone, so that asking the rule tells nothing of it.
-fn wanted(out: Quantity, number: i64, inputs: &[Fact], sources: &[OutputRef]) -> Option<Cause> {
-    let Quantity::Dim(_, axis) = out else { return None };
-    let element = |(input, fact): (usize, &Fact)| {
-        let at = Quantity::Element(sources[input], axis);
-        let has_it = fact.value.is_some() && at.of(fact) == Some(number);
-        has_it.then_some((input, at))
-    };
-    let (input, quantity) = inputs.iter().enumerate().skip(1).find_map(element)?;
-    Some(Cause { places: vec![(input, quantity)], quantity, number, term: Some(Term::IDENTITY) })
-}
-
-/// The dims of all inputs that broadcasting aligns with a dim of one, if they have its size.
-fn aligned(inputs: &[Fact], sources: &[OutputRef], at: Quantity) -> Vec<(usize, Quantity)> {
-    let Quantity::Dim(tensor, axis) = at else { return Vec::new() };
-    let rank = |fact: &Fact| fact.shape.rank().unwrap_or(0);
-    let own = sources.iter().position(|source| *source == tensor);
-    let Some(fact) = own.and_then(|own| inputs.get(own)) else { return Vec::new() };
-    let (behind, size) = (rank(fact).saturating_sub(axis), at.of(fact));
-    let other = |(input, fact): (usize, &Fact)| {
-        let place = Quantity::Dim(sources[input], rank(fact).checked_sub(behind)?);
-        (!has_elements(fact) && place.of(fact) == size).then_some((input, place))
-    };
-    inputs.iter().enumerate().filter_map(other).collect()
-}
-
-/// The numbers of an input: its elements where they are known, else its dims.
-fn numbers(tensor: OutputRef, fact: &Fact) -> Vec<Quantity> {
-    const ELEMENTS: usize = 64;
-    let elements = fact.value.as_ref().and_then(|v| v.intervals()).map(<[Interval]>::len);
-    match elements {
-        Some(count) if count <= ELEMENTS => {
-            (0..count).map(|i| Quantity::Element(tensor, i)).collect()
-        }
-        _ => (0..fact.shape.rank().unwrap_or(0)).map(|axis| Quantity::Dim(tensor, axis)).collect(),
-    }
-}
-
-/// Whether rules compute with the elements of a tensor: integers that are known.
-fn has_elements(fact: &Fact) -> bool {
-    fact.value.as_ref().is_some_and(|value| value.intervals().is_some())
-}
-
-/// All dims of all inputs that have the same size, which a rule may want to stay equal.
-fn alike(inputs: &[Fact], sources: &[OutputRef], size: i64) -> Vec<(usize, Quantity)> {
-    let mut found = Vec::new();
-    for (input, fact) in inputs.iter().enumerate().filter(|(_, fact)| !has_elements(fact)) {
-        for (axis, dim) in fact.shape.dims().unwrap_or_default().iter().enumerate() {
-            if dim.value() == Some(size) {
-                found.push((input, Quantity::Dim(sources[input], axis)));
-            }
-        }
-    }
-    found
-}
-
-/// What comes out for some numbers near one, and for multiples of it.
-fn points(old: i64, number: i64, ask: &dyn Fn(i64) -> Option<i64>) -> Vec<(i64, i64)> {
-    let near = (1..=9).flat_map(|step| [old + step, old - step]);
-    let far = [2, 3, 4, 8].into_iter().map(|times| old.saturating_mul(times));
-    let mut points: Vec<(i64, i64)> = near
-        .chain(far)
-        .filter(|new| *new > 0 && *new != old)
-        .filter_map(|new| Some((new, ask(new)?)))
-        .collect();
-    points.push((old, number));
-    points.sort_unstable();
-    points.dedup();
-    points
 }
