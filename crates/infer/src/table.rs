@@ -431,6 +431,11 @@ pub fn find(op_type: &str, version: &str) -> Result<&'static Row, String> {
     Err(format!("{op_type} does not exist in {version}; it exists in {}", known.join(", ")))
 }
 
+/// Whether the table has an operation of this type, in any version.
+pub(crate) fn has_type(op_type: &str) -> bool {
+    BY_TYPE.contains_key(&op_type.to_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

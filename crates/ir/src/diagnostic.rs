@@ -95,7 +95,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether the text of the XML is at fault, so that an excerpt helps.
+    /// Whether the text of the XML is at fault, so that an excerpt helps even without a layer.
     fn is_of_text(self) -> bool {
         (Code::Syntax.number()..=Code::UnknownAttribute.number()).contains(&self.number())
     }
@@ -154,6 +154,14 @@ pub struct SourceFile {
 /// How many characters of a long line are shown before a byte and after it.
 const SHOWN: (usize, usize) = (30, 66);
 
+/// Characters that indent a line at most, so that a finding takes the same time in any file.
+const MAX_INDENT: usize = 400;
+
+/// How many characters from the end of a line's beginning, given backwards, follow its indent.
+fn begin_of_text(backwards: &[char]) -> usize {
+    backwards.iter().rposition(|c| !c.is_whitespace()).map_or(0, |last| last + 1)
+}
+
 impl fmt::Debug for SourceFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Source({}, {} bytes)", self.path.display(), self.text.len())
@@ -193,19 +201,23 @@ impl SourceFile {
     fn excerpt(&self, at: ByteOffset) -> Option<String> {
         let (before, after) = self.text.split_at_checked(at.0)?;
         let is_inside = |c: &char| *c != '\n';
+        let longest = SHOWN.0 + SHOWN.1;
         let left: Vec<char> =
-            before.chars().rev().take_while(is_inside).take(SHOWN.0 + 1).collect();
-        let right: Vec<char> = after.chars().take_while(is_inside).take(SHOWN.1 + 1).collect();
+            before.chars().rev().take_while(is_inside).take(longest + MAX_INDENT).collect();
+        let right: Vec<char> = after.chars().take_while(is_inside).take(longest + 1).collect();
         let visible = |c: &char| if c.is_control() { ' ' } else { *c };
-        let mut line: String = left.iter().take(SHOWN.0).rev().map(visible).collect();
-        if left.len() <= SHOWN.0 {
-            line = line.trim_start().to_owned();
-        } else {
+        // What indents a line is not shown. Of a line that begins far before it is not looked for.
+        let is_far = left.len() == longest + MAX_INDENT;
+        let begins = if is_far { left.len() } else { begin_of_text(&left) };
+        let is_whole = begins + right.len() <= longest;
+        let (most_left, most_right) = if is_whole { (longest, longest) } else { SHOWN };
+        let mut line: String = left.iter().take(begins.min(most_left)).rev().map(visible).collect();
+        if begins > most_left {
             line.insert(0, '…');
         }
         let column = line.chars().count();
-        line.extend(right.iter().take(SHOWN.1).map(visible));
-        if right.len() > SHOWN.1 {
+        line.extend(right.iter().take(most_right).map(visible));
+        if right.len() > most_right {
             line.push('…');
         }
         let number = self.line(at).to_string();
@@ -319,6 +331,8 @@ impl Diagnostic {
             Code::Unreadable | Code::UnusedWeights | Code::Unproven => String::new(),
             _ => source.place(self.at),
         };
+        // Failures that belong to no layer are of no line either.
+        let has_place = !place.is_empty() && (self.subject.is_some() || self.code.is_of_text());
         let mut text = match (&self.subject, place.as_str()) {
             (Some(subject), "") => subject.clone(),
             (Some(subject), place) => format!("{subject} at {place}"),
@@ -339,7 +353,7 @@ impl Diagnostic {
             text.push_str("\n  ");
             text.push_str(context);
         }
-        if self.severity == Severity::Error && self.code.is_of_text() {
+        if has_place && self.severity != Severity::Note {
             text.extend(source.excerpt(self.at));
         }
         text
@@ -411,6 +425,21 @@ mod tests {
         let [line, caret] = lines[..] else { panic!("{inside}") };
         assert!(line.starts_with("3 | …é") && line.ends_with("é…"), "{line}");
         assert_eq!(caret.chars().count(), "  3 | …".chars().count() + 30 + 1);
+        // A line that is not long is shown whole, wherever the byte is.
+        let indent = " ".repeat(200);
+        let text = format!("{indent}<layer id=\"4\" name=\"{}\" type=\"Roll\"/>", "n".repeat(40));
+        let at = |part: &str| ByteOffset(text.find(part).unwrap());
+        let file = SourceFile::new(Path::new("model.xml"), text.clone());
+        let (text, column) = (text.trim_start(), at("type").0 - indent.len());
+        let expected = format!("\n  1 | {text}\n    | {}^", " ".repeat(column));
+        assert_eq!(file.excerpt(at("type")).unwrap(), expected);
+    }
+
+    #[test]
+    fn there_is_no_caret_where_there_is_no_text() {
+        let text = "<a b=\"é\"/>\n".to_owned();
+        let at = |part: &str| ByteOffset(text.find(part).unwrap());
+        let file = SourceFile::new(Path::new("model.xml"), text.clone());
         // Inside a character, past the end, or in an empty line there is nothing to show.
         let none = [at("é").0 + 1, text.len() + 1, text.len()];
         assert!(none.iter().all(|at| file.excerpt(ByteOffset(*at)).is_none()));

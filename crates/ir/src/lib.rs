@@ -33,7 +33,7 @@ pub use element::ElementType;
 pub use graph::{
     Body, Edge, Element, Graph, Layer, OutputRef, Parts, Port, PortMap, Role, Slice, Version,
 };
-pub use read::{read, read_bytes};
+pub use read::{AttributeOffsets, read, read_bytes};
 pub use text::{join_names, leading_integer, split_names};
 pub use weights::{Weights, WeightsError, WeightsSlice, disable_mmap};
 pub use write::{write, write_xml};

@@ -364,6 +364,7 @@ fn old_versions() {
         ("old_version_unknown_type", r#"type="SpatialTransformer" precision="FP32">"#),
         ("old_version_missing_attribute", r#"type="Tile" precision="FP32"><data axis="1"/>"#),
         ("old_version_without_weights", r#"type="FullyConnected"><data out-size="2"/>"#),
+        ("old_version_attribute_is_no_number", r#"type="Tile"><data axis="1" tiles="two"/>"#),
     ] {
         room.write("model.xml", layer(rest).as_bytes());
         says(name, &room, "check model.xml");

@@ -6,20 +6,20 @@ use crate::fact::Fact;
 use crate::lattice::dim::{Dim, Why};
 use crate::lattice::shape::PartialShape;
 use crate::lattice::value::MAX_ELEMENTS;
+use crate::propagate::attributes;
 use crate::propagate::causes::{self, Causes};
 use crate::propagate::declared::declared_variables;
 use crate::propagate::graph_facts::{Facts, NodeFacts};
 use crate::propagate::inputs::{InputSpec, Inputs};
 use crate::propagate::interface::input_type;
-use crate::propagate::relics;
-use crate::rule::attrs::Attrs;
 use crate::rule::context::{Bodies, PropagationContext};
 use crate::rule::cx::{InferCx, ValueCx};
 use crate::rule::error::RuleError;
 use crate::rule::input_set::InputSet;
 use crate::rule::op::Op;
 use crate::table::Row;
-use ir::{Body, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer, OutputRef, Severity};
+use ir::{AttributeOffsets, Body, Code, Diagnostic, Diagnostics, ElementType, Graph, Layer};
+use ir::{OutputRef, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -293,40 +293,19 @@ impl<'a> Walk<'a> {
     }
 
     fn parse(&mut self, layer: &Layer) -> Option<Arc<dyn Op>> {
-        let row = match self.extensions.find(&layer.op_type, &layer.version) {
-            Ok(row) => row,
+        match self.extensions.find(&layer.op_type, &layer.version) {
+            Ok(row) => self.parse_row(layer, &row),
             Err(message) => {
-                let diagnostic = Diagnostic::error(Code::Unsupported, layer.at, message);
-                self.findings.push(diagnostic.of(layer));
-                return None;
-            }
-        };
-        self.parse_row(layer, &row)
-    }
-
-    fn parse_row(&mut self, layer: &Layer, row: &Row) -> Option<Arc<dyn Op>> {
-        let weights = self.graph.weights_of(layer);
-        let mut attrs = Attrs::new(layer, &weights);
-        match (row.parse)(&mut attrs) {
-            Ok(op) => {
-                let (unread, ignored) = attrs.finish();
-                for name in unread.iter().filter(|name| !relics::is_relic(row.op_type, name)) {
-                    let message = format!("{} has no attribute {name}; it is ignored", row.op_type);
-                    let diagnostic = Diagnostic::warning(Code::UnknownAttribute, layer.at, message);
-                    self.findings.push(diagnostic.of(layer));
-                }
-                for message in ignored {
-                    let diagnostic = Diagnostic::warning(Code::Attribute, layer.at, message);
-                    self.findings.push(diagnostic.of(layer));
-                }
-                Some(op)
-            }
-            Err(error) => {
-                let diagnostic = Diagnostic::error(Code::Attribute, layer.at, error.to_string());
-                self.findings.push(diagnostic.of(layer));
+                self.findings.push(attributes::unsupported(self.graph, layer, message));
                 None
             }
         }
+    }
+
+    fn parse_row(&mut self, layer: &Layer, row: &Row) -> Option<Arc<dyn Op>> {
+        let (op, findings) = attributes::parse(self.graph, layer, row);
+        self.findings.extend(findings);
+        op
     }
 
     fn visit(
@@ -357,7 +336,7 @@ impl<'a> Walk<'a> {
                 (outputs, facts)
             }
             Err(error) => {
-                let diagnostic = rule_diagnostic(layer, &*op, &inputs, error);
+                let diagnostic = rule_diagnostic((self.graph, layer), &*op, &inputs, error);
                 if !self.causes.explains(self.graph, position, &diagnostic, &self.findings) {
                     self.findings.push(diagnostic);
                     self.causes.failed(position, self.findings.len());
@@ -542,8 +521,19 @@ fn bounds(declared: &PartialShape, inferred: &PartialShape) -> bool {
     declared.len() == inferred.len() && declared.iter().zip(inferred).all(bounds)
 }
 
-fn rule_diagnostic(layer: &Layer, op: &dyn Op, inputs: &[Fact], error: RuleError) -> Diagnostic {
+fn rule_diagnostic(
+    (graph, layer): (&Graph, &Layer),
+    op: &dyn Op,
+    inputs: &[Fact],
+    error: RuleError,
+) -> Diagnostic {
     let mut diagnostic = Diagnostic::error(error.code, layer.at, error.message).of(layer);
+    if error.code == Code::Weights && graph.weights().unavailable().is_none() {
+        // The bytes of this constant are wrong, not the file of all.
+        let wrong = if diagnostic.message.contains(" its size is ") { "size" } else { "offset" };
+        let offsets = AttributeOffsets::new(graph.source(), layer.at);
+        diagnostic.at = offsets.of_data(wrong).unwrap_or(layer.at);
+    }
     diagnostic.port = error.input.map(|i| port_name(op, i));
     if !inputs.is_empty() {
         let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();

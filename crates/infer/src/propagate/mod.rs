@@ -1,5 +1,6 @@
 //! Propagation of facts through a graph, and its findings.
 
+mod attributes;
 mod causes;
 pub(crate) mod declared;
 pub(crate) mod driver;

@@ -12,7 +12,7 @@ pub struct Attrs<'a> {
     layer: &'a Layer,
     weights: &'a Arc<Weights>,
     used: Vec<bool>,
-    ignored: Vec<String>,
+    ignored: Vec<(String, String)>,
 }
 
 type Result<T> = std::result::Result<T, AttrError>;
@@ -154,7 +154,8 @@ impl<'a> Attrs<'a> {
             "true" | "1" => true,
             "false" | "0" => false,
             _ => {
-                self.ignored.push(format!("{name}=\"{text}\" is neither true nor false"));
+                let message = format!("{name}=\"{text}\" is neither true nor false");
+                self.ignored.push((name.to_owned(), message));
                 default
             }
         }
@@ -203,8 +204,9 @@ impl<'a> Attrs<'a> {
         self.optional(name, |text| text.parse().map_err(|e: crate::ShapeTextError| e.to_string()))
     }
 
-    /// The attributes that were not read, and findings about those that gave their default.
-    pub fn finish(self) -> (Vec<String>, Vec<String>) {
+    /// The attributes that were not read, and those that gave their default, with what is wrong
+    /// with them.
+    pub fn finish(self) -> (Vec<String>, Vec<(String, String)>) {
         let unread = self.layer.data.iter().zip(&self.used).filter(|(_, used)| !**used);
         (unread.map(|((name, _), _)| name.clone()).collect(), self.ignored)
     }
@@ -266,6 +268,7 @@ mod tests {
         assert!(a.bool_or("b", true));
         let (unread, ignored) = a.finish();
         assert_eq!(unread, ["t"]);
-        assert_eq!(ignored, ["b=\"maybe\" is neither true nor false"]);
+        let message = "b=\"maybe\" is neither true nor false";
+        assert_eq!(ignored, [("b".to_owned(), message.to_owned())]);
     }
 }

@@ -1,12 +1,11 @@
 //! The XML elements that only IR versions 2 to 9 have.
 
+use super::attributes::{AttributeOffsets, is_data};
 use super::reader::Reader;
 use super::xml::{Tag, Xml, XmlError};
+use crate::diagnostic::Code;
 use crate::graph::{Layer, Parts, Version};
 use crate::legacy::{BackEdge, Blob, BodyPort, Extra};
-
-/// The names in versions 2 to 4 of the attribute elements of some types.
-const DATA: [&str; 7] = ["data", "fc", "lrn", "norm", "crop", "batch_norm", "elementwise"];
 
 impl Reader {
     pub(super) fn legacy_layer(
@@ -83,8 +82,8 @@ impl Reader {
         let name = tag.name().to_owned();
         let mut blob = Blob { name, offset: 0, size: 0, precision: None };
         tag.each_attribute(|key, value| match key {
-            "offset" => blob.offset = self.unsigned("blob", key, &value, tag.at),
-            "size" => blob.size = self.unsigned("blob", key, &value, tag.at),
+            "offset" => blob.offset = self.unsigned("blob", key, &value, tag.offset(key)),
+            "size" => blob.size = self.unsigned("blob", key, &value, tag.offset(key)),
             "precision" => blob.precision = Some(value.into_owned()),
             _ => {}
         })?;
@@ -102,7 +101,7 @@ impl Reader {
             let mut port = BodyPort { map: self.port_map_entry(tag)?, port: 0 };
             tag.each_attribute(|key, value| {
                 if key == "internal_port_id" {
-                    port.port = self.unsigned("port map", key, &value, tag.at);
+                    port.port = self.unsigned("port map", key, &value, tag.offset(key));
                 }
             })?;
             match tag.name() {
@@ -128,15 +127,14 @@ impl Reader {
     pub(super) fn lower(&mut self, parts: &mut Parts) {
         let Some(model) = &self.legacy else { return };
         parts.legacy_version = Some(model.version);
-        let diagnostics = crate::legacy::lower(parts, model);
+        let mut diagnostics = crate::legacy::lower(parts, model);
+        for diagnostic in diagnostics.iter_mut().filter(|d| d.code == Code::Attribute) {
+            // Rules of old versions write `axis="x" is not …` of an attribute.
+            let Some((name, _)) = diagnostic.message.split_once("=\"") else { continue };
+            let offsets = AttributeOffsets::new(&model.source, diagnostic.at);
+            let found = offsets.of_data(name).or_else(|| offsets.of_layer(name));
+            diagnostic.at = found.unwrap_or(diagnostic.at);
+        }
         self.diagnostics.extend(diagnostics);
     }
-}
-
-/// `data`, or `convolution_data`, or another name from before version 5.
-fn is_data(name: &str, op_type: &str) -> bool {
-    DATA.contains(&name)
-        || name.ends_with("_data")
-        || name.ends_with("-data")
-        || name.eq_ignore_ascii_case(op_type)
 }

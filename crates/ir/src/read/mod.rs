@@ -1,5 +1,6 @@
 //! Reading: from `model.xml` to a [`Graph`](crate::Graph).
 
+mod attributes;
 mod audit;
 mod decode;
 mod legacy;
@@ -7,4 +8,5 @@ mod preprocess;
 mod reader;
 mod xml;
 
+pub use attributes::AttributeOffsets;
 pub use reader::{read, read_bytes};

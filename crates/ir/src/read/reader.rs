@@ -98,7 +98,7 @@ fn unknown_element(
 }
 
 /// The error for an unsupported version.
-fn unknown_version(text: &str, tag: &Tag<'_>) -> XmlError {
+fn unknown_version(text: &str, at: ByteOffset) -> XmlError {
     let advice = match text.parse::<u32>() {
         Ok(0 | 1) => "; convert the original model again",
         Ok(_) => "; save the model with an OpenVINO release that writes version 11",
@@ -106,7 +106,7 @@ fn unknown_version(text: &str, tag: &Tag<'_>) -> XmlError {
     };
     let message =
         format!("IR version \"{text}\" is not read; irrun reads versions 2 to 11{advice}");
-    XmlError(Box::new(Diagnostic::error(Code::Version, tag.at, message)))
+    XmlError(Box::new(Diagnostic::error(Code::Version, at, message)))
 }
 
 pub(super) struct Reader {
@@ -177,11 +177,11 @@ impl Reader {
         let (mut version, mut precision) = (None, None);
         tag.each_attribute(|key, value| match key {
             "name" => name = value.into_owned(),
-            "version" => version = Some(value.into_owned()),
+            "version" => version = Some((value.into_owned(), tag.offset(key))),
             "precision" => precision = ElementType::from_precision(&value),
             _ => {}
         })?;
-        let Some(text) = version else {
+        let Some((text, at)) = version else {
             let message = "<net> has no version; irrun reads IR versions 2 to 11";
             return Err(XmlError::new(Code::Version, tag.at, message));
         };
@@ -196,7 +196,7 @@ impl Reader {
                         Some(legacy::Model { version, precision, extras, weights, source });
                     Ok((name, Version::V10))
                 }
-                _ => Err(unknown_version(text, tag)),
+                _ => Err(unknown_version(text, at)),
             },
         }
     }
@@ -278,7 +278,7 @@ impl Reader {
         let mut layer = Layer { at: tag.at, ..Layer::default() };
         let (mut id, mut name, mut op_type, mut version) = (None, None, None, None);
         tag.each_attribute(|key, value| match key {
-            "id" => id = Some(self.unsigned("layer", key, &value, tag.at)),
+            "id" => id = Some(self.unsigned("layer", key, &value, tag.offset(key))),
             "name" => name = Some(value.into_owned()),
             "type" => op_type = Some(value.into_owned()),
             "version" => version = Some(value.into_owned()),
@@ -309,10 +309,11 @@ impl Reader {
             let mut port = Port { at: tag.at, ..Port::default() };
             let (mut id, mut unknown) = (None, None);
             tag.each_attribute(|key, value| match key {
-                "id" => id = Some(self.unsigned("port", key, &value, tag.at)),
+                "id" => id = Some(self.unsigned("port", key, &value, tag.offset(key))),
                 "precision" => {
                     port.precision = ElementType::from_precision(&value);
-                    unknown = port.precision.is_none().then(|| value.into_owned());
+                    let wrong = || (value.into_owned(), tag.offset(key));
+                    unknown = port.precision.is_none().then(wrong);
                 }
                 "names" => port.names = split_names(&value),
                 _ => {}
@@ -339,10 +340,10 @@ impl Reader {
         Ok(ports.into_vec())
     }
 
-    fn bad_precision(&mut self, precision: Option<String>, at: ByteOffset) {
+    fn bad_precision(&mut self, precision: Option<(String, ByteOffset)>, at: ByteOffset) {
         match precision {
             None => self.missing("output port", "precision", at),
-            Some(text) => {
+            Some((text, at)) => {
                 let message = format!(
                     "output port: \"{text}\" is not a precision; write it like FP32, I64 or BOOL"
                 );
@@ -370,7 +371,7 @@ impl Reader {
         tag.each_attribute(|key, value| {
             for (name, field) in KEYS.iter().zip(&mut fields) {
                 if *name == key {
-                    *field = Some(self.unsigned("edge", key, &value, tag.at));
+                    *field = Some(self.unsigned("edge", key, &value, tag.offset(key)));
                 }
             }
         })?;
@@ -418,14 +419,14 @@ impl Reader {
         let mut sliced = false;
         let mut seen = [false; 2];
         tag.each_attribute(|key, value| {
-            let mut number = || self.signed("port map", key, &value, tag.at);
+            let mut number = || self.signed("port map", key, &value, tag.offset(key));
             match key {
                 "external_port_id" => {
                     entry.external_port = number();
                     seen[0] = true;
                 }
                 "internal_layer_id" => {
-                    entry.internal_layer = self.unsigned("port map", key, &value, tag.at);
+                    entry.internal_layer = self.unsigned("port map", key, &value, tag.offset(key));
                     seen[1] = true;
                 }
                 "axis" => {
@@ -457,8 +458,10 @@ impl Reader {
         xml.children(|xml, tag| {
             let (mut from, mut to) = (None, None);
             tag.each_attribute(|key, value| match key {
-                "from-layer" => from = Some(self.unsigned("back edge", key, &value, tag.at)),
-                "to-layer" => to = Some(self.unsigned("back edge", key, &value, tag.at)),
+                "from-layer" => {
+                    from = Some(self.unsigned("back edge", key, &value, tag.offset(key)))
+                }
+                "to-layer" => to = Some(self.unsigned("back edge", key, &value, tag.offset(key))),
                 _ => {}
             })?;
             match (from, to) {

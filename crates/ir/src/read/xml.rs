@@ -102,6 +102,14 @@ impl<'a> Tag<'a> {
         Ok(())
     }
 
+    /// Where an attribute begins, from its key as [`Tag::each_attribute`] gives it: a part of the
+    /// text of the tag.
+    pub(crate) fn offset(&self, key: &str) -> ByteOffset {
+        let before = key.as_ptr().addr().checked_sub(self.content.as_ptr().addr());
+        let inside = before.filter(|at| *at < self.content.len());
+        ByteOffset(self.at.0.saturating_add(inside.map_or(0, |at| at.saturating_add(1))))
+    }
+
     fn bad_attribute(&self, error: &AttrError) -> XmlError {
         let (at, what) = match error {
             AttrError::ExpectedEq(at) => (at, "has no value"),
