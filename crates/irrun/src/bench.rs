@@ -7,6 +7,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
 use crate::memory::peak_memory;
 use crate::profile::{self, LayerTime, ms};
+use crate::progress::Rounds;
 use crate::suite::case::Case;
 use crate::table::table;
 use crate::{json, limits, out, print, trace};
@@ -118,13 +119,17 @@ fn streams(
     args: &BenchArgs,
 ) -> Result<Vec<Stream>, Failure> {
     let start = Barrier::new(plans.len());
-    let one =
-        |plan: Plan| stream(plan.session_on(Arc::new(Threads::new(threads))), steps, args, &start);
+    let one = |plan: Plan, shown: Option<Rounds>| {
+        let session = plan.session_on(Arc::new(Threads::new(threads)));
+        stream(session, steps, args, (&start, shown))
+    };
     let own = plans.pop();
     std::thread::scope(|scope| {
         let one = &one;
-        let others: Vec<_> = plans.into_iter().map(|plan| scope.spawn(move || one(plan))).collect();
-        let own = own.into_iter().map(one).collect::<Vec<_>>();
+        let others: Vec<_> =
+            plans.into_iter().map(|plan| scope.spawn(move || one(plan, None))).collect();
+        let shown = |plan| one(plan, Some(Rounds::new(args.runs, args.seconds)));
+        let own = own.into_iter().map(shown).collect::<Vec<_>>();
         let joined = |other: ScopedJoinHandle<'_, _>| {
             other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -132,14 +137,18 @@ fn streams(
     })
 }
 
-/// The first run and those that warm up, then, once all streams are as far, the timed runs.
+/// The first run and those that warm up, then, once all streams are as far, the timed runs. One
+/// stream shows how far it is.
 fn stream(
     mut session: Session,
     steps: &[Vec<Tensor>],
     args: &BenchArgs,
-    start: &Barrier,
+    (start, mut shown): (&Barrier, Option<Rounds>),
 ) -> Result<Stream, Failure> {
+    let tell = |what| shown.iter().for_each(|shown| shown.tell(what));
+    tell("first run");
     let (once, first) = timed(|| run(&mut session, steps, None));
+    tell("warming up");
     let warm =
         once.and_then(|()| (0..args.warmup).try_for_each(|_| run(&mut session, steps, None)));
     start.wait();
@@ -148,6 +157,7 @@ fn stream(
         session.start_profile();
     }
     let (mut times, mut laps) = (Vec::new(), vec![Vec::new(); steps.len()]);
+    shown.iter().for_each(Rounds::begin);
     let (begin, flops) = (Instant::now(), session.flops());
     while times.len() < args.runs
         && (times.is_empty() || begin.elapsed().as_secs_f64() < args.seconds)
@@ -156,8 +166,10 @@ fn stream(
         let (done, time) = timed(|| run(&mut session, steps, kept));
         done?;
         times.push(time);
+        shown.iter_mut().for_each(|shown| shown.done(times.len(), begin.elapsed()));
     }
     let (span, flops) = ((begin, Instant::now()), session.flops() - flops);
+    drop(shown);
     let profile = session.profile();
     if let Some(path) = &args.trace {
         session.start_trace();

@@ -1,6 +1,7 @@
 //! What a long run does, below all that is printed: on a terminal, and nothing elsewhere.
 
 use crate::{limits, print};
+use indicatif::ProgressBar;
 use runtime::Progress;
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -59,6 +60,60 @@ impl Drop for Shown {
     }
 }
 
+/// The runs of a benchmark, shown between them: nothing is drawn while one is timed.
+pub(crate) struct Rounds {
+    bar: ProgressBar,
+    most: usize,
+    seconds: f64,
+    told: Duration,
+}
+
+impl Rounds {
+    /// Shows runs that end after so many, or after so many seconds.
+    pub(crate) fn new(most: usize, seconds: f64) -> Rounds {
+        Rounds { bar: print::progress(most), most, seconds, told: Duration::ZERO }
+    }
+
+    /// Tells what comes before the timed runs.
+    pub(crate) fn tell(&self, what: &'static str) {
+        self.bar.set_message(what);
+    }
+
+    /// The timed runs begin.
+    pub(crate) fn begin(&self) {
+        self.tell("timed runs");
+        self.bar.reset_elapsed();
+    }
+
+    /// Tells how many timed runs are done, some time after the first began, but not more often
+    /// than every [`INTERVAL`]: drawing takes some of the time between short runs.
+    pub(crate) fn done(&mut self, runs: usize, elapsed: Duration) {
+        if self.bar.is_hidden() || elapsed < self.told + INTERVAL {
+            return;
+        }
+        self.told = elapsed;
+        let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
+        let expected = expected(runs, elapsed, self.most, self.seconds);
+        self.bar.update(|state| {
+            state.set_len(number(expected));
+            state.set_pos(number(runs));
+        });
+    }
+}
+
+impl Drop for Rounds {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// How many runs there will be, at the speed of those that are done.
+fn expected(runs: usize, elapsed: Duration, most: usize, seconds: f64) -> usize {
+    let in_time = runs as f64 * (seconds / elapsed.as_secs_f64()).max(1.0);
+    // What is no number or too large is limited by the conversion and by the most there are.
+    (in_time.ceil() as usize).clamp(runs.min(most), most)
+}
+
 /// The layer, and how often bodies of the step have begun.
 fn message(progress: &Progress) -> String {
     match progress.iterations {
@@ -78,5 +133,13 @@ mod tests {
         assert_eq!(message(&once), "Add layer \"sum\"");
         let often = Progress { iterations: 12, ..once };
         assert_eq!(message(&often), "iteration 12, Add layer \"sum\"");
+    }
+    #[test]
+    fn runs_are_limited_by_number_or_time() {
+        let after = |runs, seconds| expected(runs, Duration::from_secs(seconds), 50, 30.0);
+        // A run takes 10 seconds, one second, a tenth of one; the time is over.
+        assert_eq!([after(1, 10), after(2, 2), after(10, 1), after(3, 60)], [3, 30, 50, 3]);
+        assert_eq!(expected(0, Duration::ZERO, 50, 30.0), 0);
+        assert_eq!(expected(7, Duration::from_secs(1), 50, f64::MAX), 50);
     }
 }
