@@ -4,7 +4,7 @@ use super::xml::told;
 use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder};
 use irrun::bind::Declared;
-use irrun::ranges;
+use irrun::ranges::{self, Trial};
 use irrun::symbolic::{self, Symbols};
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ pub fn shapes(data: &[u8]) {
             (None, None) => shapes.push(line.to_owned()),
         }
     }
-    let is_asked = !ranges.is_empty();
+    let trial = Trial::new(!ranges.is_empty(), false);
     if let Ok(symbols) = Symbols::new(model(), &shapes) {
         let runs = symbols.runs(model()).working;
         for &layer in model().order() {
@@ -32,7 +32,7 @@ pub fn shapes(data: &[u8]) {
     let declared = symbolic::substituted(&shapes, &sets);
     let Ok(declared) = declared.map(|shapes| Declared::new(model(), &shapes)) else { return };
     let Ok(declared) = declared else { return };
-    let findings = ranges::prove(model(), &declared, is_asked).expect("threads can be started");
+    let findings = ranges::prove(model(), &declared, trial).expect("threads can be started");
     assert_eq!(told(model(), &findings).is_empty(), findings.is_empty());
 }
 

@@ -194,6 +194,9 @@ pub struct CheckArgs {
     /// Shapes whose sizes are all to work: up to 65,536 are tried, and of a ? those up to 64.
     #[arg(long, value_name = "NAME[1..8,3,224..640,?]")]
     pub range: Vec<String>,
+    /// Try every size of --range, however many there are.
+    #[arg(long, requires = "range")]
+    pub exhaustive: bool,
     /// Write shapes as expressions of the open sizes of the inputs, or of the names in --shape.
     #[arg(long, conflicts_with_all = ["set", "range"])]
     pub symbolic: bool,

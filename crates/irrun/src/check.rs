@@ -7,11 +7,12 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::finding::{self, Finding, counts, is_note, told};
 use crate::locate;
 use crate::memory::{self, Needed};
+use crate::ranges::{self, Trial};
 use crate::semantics::{self, Deviation, Semantics};
 use crate::symbolic::{self, Runs, Symbols};
 use crate::table::table;
 use crate::text::{nearest, plural};
-use crate::{attribute, hint, json, lint, out, print, ranges, sarif, surgery};
+use crate::{attribute, hint, json, lint, out, print, sarif, surgery};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
 use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
@@ -113,7 +114,8 @@ fn findings(
         all.retain(|p| p.code != Code::Declared);
     }
     if !all.iter().any(|p| p.severity == Severity::Error) {
-        all.extend(ranges::prove(graph, declared, !args.range.is_empty())?);
+        let trial = Trial::new(!args.range.is_empty(), args.exhaustive);
+        all.extend(ranges::prove(graph, declared, trial)?);
     }
     if args.lint {
         all.extend(lint::findings(graph));

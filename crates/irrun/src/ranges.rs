@@ -28,55 +28,119 @@ struct Range {
     is_open: bool,
 }
 
+/// How ranges are tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Trial {
+    /// As `--shape` gives them.
+    Shape,
+    /// As `--range` asks for it.
+    Range,
+    /// As `--range` asks for it with `--exhaustive`: every size, however many there are.
+    Exhaustive,
+}
+
+impl Trial {
+    /// As the flags say.
+    pub fn new(is_asked: bool, is_exhaustive: bool) -> Trial {
+        match (is_asked, is_exhaustive) {
+            (false, _) => Trial::Shape,
+            (true, false) => Trial::Range,
+            (true, true) => Trial::Exhaustive,
+        }
+    }
+
+    /// How many sizes are tried at most.
+    fn most(self) -> usize {
+        match self {
+            Trial::Shape => TRIED,
+            Trial::Range => TRIED_WHEN_ASKED,
+            Trial::Exhaustive => usize::MAX,
+        }
+    }
+
+    fn flag(self) -> &'static str {
+        if self == Trial::Shape { "--shape" } else { "--range" }
+    }
+
+    /// What tries every size of this many.
+    fn remedy(self, total: usize) -> &'static str {
+        match self {
+            Trial::Shape if total <= TRIED_WHEN_ASKED => "--range in place of --shape tries each",
+            _ => "--range with --exhaustive tries each",
+        }
+    }
+}
+
 /// Findings about the ranges that were given: the first sizes that fail, or that not all were
-/// tried. When each of them works, that is a note if it was `asked`, else nothing.
+/// tried. When each of them works, that is a note if `--range` asked, else nothing.
 ///
 /// # Errors
 /// When the threads that try them cannot be started.
-pub fn prove(graph: &Graph, declared: &Declared, asked: bool) -> Result<Vec<Diagnostic>, Failure> {
-    let ranges = ranges(declared, asked);
+pub fn prove(graph: &Graph, declared: &Declared, trial: Trial) -> Result<Vec<Diagnostic>, Failure> {
+    let ranges = ranges(declared, trial != Trial::Shape);
     if ranges.is_empty() {
         return Ok(Vec::new());
     }
     let total = ranges.iter().fold(1usize, |n, r| n.saturating_mul(r.count));
-    let most = if asked { TRIED_WHEN_ASKED } else { TRIED };
-    let (tried, flag) = (total.min(most), if asked { "--range" } else { "--shape" });
+    let (tried, flag) = (total.min(trial.most()), trial.flag());
     let failing = |at: &Vec<i64>| fails(graph, declared, &shapes(declared, &ranges, at));
-    let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).build().or_exit(Exit::Running)?;
-    let bar = print::progress(tried);
-    let chosen = (0..tried).into_par_iter().map(|k| sizes(&ranges, k, (total, most)));
-    let chosen = chosen.inspect(|_| bar.inc(1)).filter(|at| failing(at).is_some());
-    let failed: Vec<Vec<i64>> = pool.install(|| chosen.collect());
-    bar.finish_and_clear();
-    let first = failed.iter().min().map(|at| least(at, &ranges, |at| failing(at).is_some()));
+    let (failed, first) = failures(&ranges, (total, tried), |at| failing(at).is_some())?;
+    let first = first.map(|at| least(&at, &ranges, |at| failing(at).is_some()));
     let first = first.and_then(|at| Some((shapes(declared, &ranges, &at), failing(&at)?)));
-    let failed = failed.len();
     let given = |shapes: &[PartialShape]| {
         let shape = |&i: &usize| format!("{}{}", declared.ports[i].shown(), shapes[i]);
         declared.overridden.iter().map(shape).collect::<Vec<_>>().join(",")
     };
     let range = given(&declared.shapes);
-    let is_open = ranges.iter().any(|range| range.is_open);
-    let open = if is_open { format!("; of each ? up to {TRIED_OF_OPEN}") } else { String::new() };
+    let note = |message| vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)];
     Ok(match first {
         Some((shapes, problem)) => {
             let share = format!("{failed} of {tried} sizes tried in {flag} {range} do not work");
             let message = format!("with {}: {}; {share}", given(&shapes), problem.message);
             vec![Diagnostic { message, ..problem }]
         }
-        None if tried < total || is_open => {
-            let all = if is_open { "more" } else { &format!("its {total}") };
-            let message = format!(
-                "{flag} {range} is not proven: {tried} of {all} sizes were tried and work{open}"
-            );
-            vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)]
+        None if tried < total || ranges.iter().any(|range| range.is_open) => {
+            let reasons = reasons(&ranges, (total, tried), trial);
+            note(format!("{flag} {range} is not proven: {reasons}"))
         }
-        None if asked => {
-            let message = format!("each of the {total} sizes in {flag} {range} works");
-            vec![Diagnostic::note(Code::Unproven, ByteOffset(0), message)]
-        }
-        None => Vec::new(),
+        None if trial == Trial::Shape => Vec::new(),
+        None => note(format!("each of the {total} sizes in {flag} {range} works")),
     })
+}
+
+/// Why sizes that all work prove nothing of the others, and how to have those tried.
+fn reasons(ranges: &[Range], (total, tried): (usize, usize), trial: Trial) -> String {
+    let mut reasons = Vec::new();
+    if tried < total {
+        let remedy = trial.remedy(total);
+        reasons.push(format!("{tried} of {total} sizes were tried and work; {remedy}"));
+    } else {
+        reasons.push(format!("{tried} sizes were tried and work"));
+    }
+    if ranges.iter().any(|range| range.is_open) {
+        reasons.push(format!("of each ? up to {TRIED_OF_OPEN}, of a range such as 1..512 all"));
+    }
+    reasons.join("; ")
+}
+
+/// How many of the sizes that are tried fail, and the first of them.
+fn failures(
+    ranges: &[Range],
+    (total, tried): (usize, usize),
+    fails: impl Fn(&Vec<i64>) -> bool + Sync,
+) -> Result<(usize, Option<Vec<i64>>), Failure> {
+    let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).build().or_exit(Exit::Running)?;
+    let bar = print::progress(tried);
+    let chosen = (0..tried).into_par_iter().map(|k| sizes(ranges, k, (total, tried)));
+    let failed = chosen.inspect(|_| bar.inc(1)).filter(|at| fails(at)).map(|at| (1, Some(at)));
+    let first = |a: Option<Vec<i64>>, b: Option<Vec<i64>>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let both = |(n, a): (usize, _), (m, b): (usize, _)| (n.saturating_add(m), first(a, b));
+    let found = pool.install(|| failed.reduce(|| (0, None), both));
+    bar.finish_and_clear();
+    Ok(found)
 }
 
 /// The ranges that were given. A dim that was left open is one where that was `asked`: of any size.

@@ -119,11 +119,23 @@ fn ranges_are_tried_one_by_one() {
     assert_eq!(out.code, 1, "{}", out.report());
     assert!(out.stdout.contains("with x[1,3,8,1]"), "{}", out.stdout);
     let text = room.irrun("check model.xml --range x[?,3,8,8]").good();
-    let note = "is not proven: 64 of more sizes were tried and work; of each ? up to 64";
+    let note = "is not proven: 64 sizes were tried and work; of each ? up to 64, of a range";
     assert!(text.contains(note), "{text}");
     let out = room.irrun("check model.xml --range x[1,3,1..100,8]");
     assert_eq!(out.code, 1, "{}", out.report());
     assert!(out.stdout.contains("with x[1,3,1,8]"), "{}", out.stdout);
+}
+
+#[test]
+fn many_sizes_are_all_tried_when_that_is_asked() {
+    let room = Room::identity("f32", "?,?");
+    // 65,800 sizes, a few more than are tried otherwise.
+    let text = room.irrun("check model.xml --range x[1..8225,1..8]").good();
+    let note = "is not proven: 65536 of 65800 sizes were tried and work; --range with --exhaustive";
+    assert!(text.contains(note), "{text}");
+    let text = room.irrun("check model.xml --range x[1..8225,1..8] --exhaustive").good();
+    assert!(text.contains("each of the 65800 sizes"), "{text}");
+    assert_eq!(room.irrun("check model.xml --exhaustive").code, 2);
 }
 
 #[test]
