@@ -17,6 +17,9 @@ pub(crate) fn suggest(problems: &mut [Diagnostic], graph: &Graph) {
 
 fn meant(problem: &Diagnostic, graph: &Graph) -> Option<String> {
     let layer = graph.layers().get(finding::layer_of(problem, graph)?)?;
+    if layer.data.len() > MAX_ATTRIBUTES {
+        return None;
+    }
     let is_named = |name: &&String| problem.message.contains(&format!("has no attribute {name};"));
     let name = layer.data.iter().map(|(key, _)| key).find(is_named)?;
     let row = infer::find(&layer.op_type, &layer.version).ok()?;
@@ -26,6 +29,10 @@ fn meant(problem: &Diagnostic, graph: &Graph) -> Option<String> {
     let mut near = near(name).into_iter().filter(|_| is_small);
     near.find(|other| layer.attribute(other).is_none() && reads(row, layer, &weights, name, other))
 }
+
+/// A layer with more attributes is none that a converter or a person wrote: each name that is tried
+/// is compared with all of them.
+const MAX_ATTRIBUTES: usize = 64;
 
 /// Bytes of the longest name that is looked at: of the attributes that there are, the longest has
 /// 29.

@@ -135,6 +135,18 @@ fn a_product_of_a_vector_may_be_declared_as_a_row() {
     assert_eq!(room.irrun("check m.xml").code, 1);
 }
 
+/// Each is a warning; what they were meant to be is not asked of so many, which would take hours.
+#[test]
+fn a_layer_of_many_unknown_attributes() {
+    let data: String = (0..20_000).map(|i| format!(" alhpa{i}=\"1\"")).collect();
+    let layer = format!(
+        r#"<layer id="1" name="a" type="Elu" version="opset1"><data alpha="1"{data}/>PORTS</layer>"#
+    );
+    let outcome = chain(&layer).irrun("check chain.xml");
+    assert!(outcome.stdout.ends_with("5 layers, 0 errors, 20000 warnings\n"), "{}", outcome.code);
+    assert!(!outcome.stdout.contains("did you mean"));
+}
+
 #[test]
 fn ranges_are_tried() {
     let room = Room::new();
