@@ -1,11 +1,11 @@
 //! A quantized convolution, from data and filters to requantized outputs.
 
 use super::input::{self, Data, Image};
-use super::kernel::{Microkernel, Sums};
+use super::kernel::{Microkernel, Panel, Sums};
 use super::pack::PackedFilters;
 use super::params::QuantParams;
 use super::requantize::{Columns, Requantizer, To, Values};
-use super::tile::{Block, MAX_TERMS, OutputRun, WIDTH};
+use super::tile::{Block, MAX_TERMS, OutputRun, WIDTH, has_dot4};
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
@@ -72,7 +72,11 @@ impl QuantizedConvolution {
 
     /// What the packed layout of the filters depends on, apart from sizes.
     pub fn filters_layout(&self) -> String {
-        let of = if self.is_winograd { "tiles" } else { "windows" };
+        let of = match (self.is_winograd, has_dot4()) {
+            (true, _) => "tiles",
+            (false, true) => "windows",
+            (false, false) => "windows of pairs",
+        };
         format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.params.zero_point())
     }
 
@@ -87,8 +91,16 @@ impl QuantizedConvolution {
 
     /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        let tiles = self.is_winograd.then(|| winograd::scratch_bytes(&self.conv, threads));
-        input::bytes(&self.conv) + tiles.unwrap_or(0)
+        let bytes = input::bytes(&self.conv);
+        if self.is_winograd {
+            return bytes + winograd::scratch_bytes(&self.conv, threads);
+        }
+        bytes + self.widened() * size_of::<i16>()
+    }
+
+    /// Elements of the image that are widened.
+    fn widened(&self) -> usize {
+        if has_dot4() { 0 } else { input::bytes(&self.conv) }
     }
 
     /// Operations, including those on padding.
@@ -122,6 +134,8 @@ impl QuantizedConvolution {
             let operands = (&image, operands.filters);
             return winograd::run(conv, (threads, scratch), operands, requantizer);
         }
+        let mut wide = scratch.take::<i16>(self.widened());
+        let image = if has_dot4() { image } else { image.widened(threads, &mut wide) };
         let blocks = image.blocks();
         let parts = self.parts(blocks.count(), operands.filters, threads.count());
         threads.run(parts.0 * parts.1, &|task, _| {
@@ -130,10 +144,15 @@ impl QuantizedConvolution {
                 |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
             let own: Vec<Block> =
                 range(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
+            let panels = range(operands.filters.count(), parts.1, across);
+            let panels: Vec<_> = panels.map(|panel| (panel, requantizer(panel))).collect();
             let mut kernel = Microkernel::default();
-            for panel in range(operands.filters.count(), parts.1, across) {
-                let own = (operands.filters.panel(panel), &own[..]);
-                multiply(&mut kernel, &image, own, &requantizer(panel));
+            for blocks in own.chunks(Microkernel::blocks_at_a_time(image.layout)) {
+                for (index, requantizer) in &panels {
+                    let (filters, columns) = (operands.filters, requantizer.width());
+                    let panel = Panel { filters, index: *index, columns };
+                    multiply(&mut kernel, (&image, blocks), panel, requantizer);
+                }
             }
         });
     }
@@ -146,7 +165,7 @@ impl QuantizedConvolution {
         if threads == 1 || work <= GEMM_GRAIN {
             return (1, 1);
         }
-        let has_large_filters = filters.bytes() > input::bytes(&self.conv);
+        let has_large_filters = filters.weights() > input::bytes(&self.conv);
         let across = if has_large_filters { filters.count().min(threads) } else { 1 };
         let down = (4 * threads).div_ceil(across).min(blocks);
         // With many rows, several parts per thread even out the speed of the threads.
@@ -171,16 +190,16 @@ impl QuantizedConvolution {
     }
 }
 
-/// Multiplies blocks of rows by a panel, and requantizes the sums.
+/// Multiplies blocks by a panel, and requantizes the sums.
 fn multiply(
     kernel: &mut Microkernel,
-    image: &Image<'_>,
-    (panel, blocks): (&[i8], &[Block]),
+    (image, blocks): (&Image<'_>, &[Block]),
+    panel: Panel<'_>,
     requantizer: &Requantizer<'_>,
 ) {
     let (mut sums, mut values) = (Sums::default(), Values::default());
     for block in blocks {
-        kernel.multiply(image, block, (panel, requantizer.width()), &mut sums);
+        kernel.multiply(image, block, panel, &mut sums);
         for (tile, sums) in block.iter().zip(sums.tiles()) {
             for OutputRun { first, row, count } in image.parts(*tile) {
                 // SAFETY: these rows are within the output, and no other task has these columns of

@@ -1,6 +1,7 @@
 //! The input of a quantized convolution: u8 lines with padding, in which every window is a few runs
 //! of bytes.
 
+use super::kernel::i16::widen;
 use super::params::QuantParams;
 use super::tile::{Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
 use crate::base::par::{Slice, Threads};
@@ -24,6 +25,9 @@ const MAX_BYTES_PER_ELEMENT: usize = 16;
 
 /// Bytes past the last position of a line that the last step along k may read.
 const SLACK: usize = 64;
+
+/// Elements that are widened at a time, at least.
+const WIDENED: usize = 1 << 10;
 
 /// Alignment of the lines, in bytes: a cache line.
 const ALIGN: usize = 64;
@@ -66,22 +70,27 @@ pub(super) fn fits(conv: &Convolution) -> bool {
     })
 }
 
-/// Strides of windows in the image.
+/// Strides of windows in the image, in elements: bytes, or their i16.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowLayout {
-    /// Bytes from one window to the next.
+    /// From one window to the next.
     pub(super) row: usize,
-    /// Bytes of a step along k; a multiple of four.
+    /// Elements of a step along k; a multiple of four.
     pub(super) step: usize,
     /// Steps of a run. A run covers the taps of one line.
     pub(super) steps: usize,
-    /// Bytes from one run to the next.
+    /// From one run to the next.
     pub(super) run: usize,
     /// Runs of a window.
     pub(super) runs: usize,
 }
 
 impl WindowLayout {
+    /// Elements along k, padded.
+    pub(super) fn k(self) -> usize {
+        self.runs * self.steps * self.step
+    }
+
     /// The layout of a convolution's windows.
     pub(super) fn of(conv: &Convolution) -> WindowLayout {
         let [_, height, width] = conv.axes;
@@ -107,6 +116,8 @@ fn is_image(conv: &Convolution, layout: WindowLayout) -> bool {
 pub(super) struct Image<'a> {
     conv: &'a Convolution,
     pub(super) bytes: &'a [u8],
+    /// The bytes as i16, if they have been widened.
+    pub(super) wide: &'a [i16],
     pub(super) layout: WindowLayout,
     /// Bytes of an image line.
     line: usize,
@@ -130,7 +141,7 @@ impl<'a> Image<'a> {
         };
         assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
         if let (Data::Quantized(bytes), true) = (data, is_image(conv, layout)) {
-            return Image { conv, bytes, layout, line: width.input * conv.inputs };
+            return Image { conv, bytes, wide: &[], layout, line: width.input * conv.inputs };
         }
         let line = line_bytes(conv);
         let lines = conv.batch * height.reach();
@@ -154,7 +165,16 @@ impl<'a> Image<'a> {
                 write_piece(conv, params, (data, batch, y), positions, to);
             }
         });
-        Image { conv, bytes, layout, line }
+        Image { conv, bytes, wide: &[], layout, line }
+    }
+
+    /// Widens the image for CPUs without dot4.
+    pub(super) fn widened(self, threads: &Threads, wide: &'a mut [i16]) -> Image<'a> {
+        let wide = &mut wide[..self.bytes.len()];
+        threads.par_chunks_mut(wide, WIDENED, INPUT_GRAIN / WIDENED, |first, part| {
+            widen(&self.bytes[first * WIDENED..], part);
+        });
+        Image { wide, ..self }
     }
 
     /// The channels of a position; the indices are clamped to the image.

@@ -1,9 +1,10 @@
 //! Packs i8 filters into panels of columns, with four elements along k of a column next to each
-//! other (dot4).
+//! other (dot4), or as pairs of i16 on CPUs without dot4.
 
 use super::input::{WindowLayout, padded_channels};
+use super::kernel::i16::widen_panel;
 use super::params::QuantParams;
-use super::tile::WIDTH;
+use super::tile::{WIDTH, has_dot4};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::Threads;
 use crate::conv::Convolution;
@@ -31,26 +32,46 @@ impl PackedFilters {
         let k = taps * conv.inputs;
         assert!(filters.len() >= conv.outputs * k, "there are too few filters");
         let run = layout.steps * layout.step;
-        let panel = run * layout.runs * WIDTH;
+        let weights = run * layout.runs * WIDTH;
+        let panel = weights * bytes_per_weight();
         let mut values = arena.alloc(PackedFilters::bytes_for(conv));
         // The position along k of the first channel under each tap.
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * padded_channels(conv);
         let starts: Vec<usize> = (0..taps).map(start).collect();
-        threads.par_chunks_mut(values.elements_mut::<i8>(), panel, 1 << 14, |first, panels| {
-            for (i, panel) in panels.chunks_exact_mut(panel).enumerate() {
-                let own = filters.chunks_exact(k).take(conv.outputs).skip((first + i) * WIDTH);
-                for (column, filter) in own.take(WIDTH).enumerate() {
-                    pack_weights(filter, &starts, column, panel);
-                }
+        let pack = |i: usize, panel: &mut [i8]| {
+            let own = filters.chunks_exact(k).take(conv.outputs).skip(i * WIDTH);
+            for (column, filter) in own.take(WIDTH).enumerate() {
+                pack_weights(filter, &starts, column, panel);
             }
-        });
+        };
+        if has_dot4() {
+            threads.par_chunks_mut(values.elements_mut::<i8>(), panel, 1 << 14, |first, panels| {
+                let panels = panels.chunks_exact_mut(panel).enumerate();
+                panels.for_each(|(i, panel)| pack(first + i, panel));
+            });
+        } else {
+            let pairs = panel / size_of::<u32>();
+            threads.par_chunks_mut(
+                values.elements_mut::<u32>(),
+                pairs,
+                1 << 12,
+                |first, panels| {
+                    for (i, panel) in panels.chunks_exact_mut(pairs).enumerate() {
+                        let mut narrow = vec![0; weights];
+                        pack(first + i, &mut narrow);
+                        widen_panel(&narrow, panel);
+                    }
+                },
+            );
+        }
         PackedFilters { values, panel, compensation: compensation(conv, params, filters) }
     }
 
     /// Bytes of packed filters.
     pub(super) fn bytes_for(conv: &Convolution) -> usize {
         let layout = WindowLayout::of(conv);
-        layout.steps * layout.step * layout.runs * WIDTH * conv.outputs.div_ceil(WIDTH)
+        let panel = layout.steps * layout.step * layout.runs * WIDTH * bytes_per_weight();
+        panel * conv.outputs.div_ceil(WIDTH)
     }
 
     /// Filters that were packed in another layout, in panels of `bytes` each.
@@ -67,17 +88,17 @@ impl PackedFilters {
         self.compensation.len() / WIDTH
     }
 
-    /// Bytes of all panels.
-    pub(super) fn bytes(&self) -> usize {
-        self.count() * self.panel
+    /// Weights in all panels, padded.
+    pub(super) fn weights(&self) -> usize {
+        self.count() * self.panel / bytes_per_weight()
     }
 
-    /// Panel `i`.
-    pub(super) fn panel(&self, i: usize) -> &[i8] {
+    /// Panel `i`, for CPUs with dot4.
+    pub(super) fn dot4(&self, i: usize) -> &[i8] {
         &self.values.elements()[i * self.panel..][..self.panel]
     }
 
-    /// Panel `i` as pairs of i16.
+    /// Panel `i` as pairs of i16, for CPUs without dot4.
     pub(super) fn i16_pairs(&self, i: usize) -> &[u32] {
         let pairs = self.panel / size_of::<u32>();
         &self.values.elements()[i * pairs..][..pairs]
@@ -87,6 +108,11 @@ impl PackedFilters {
     pub(super) fn compensation(&self, i: usize) -> &[i32] {
         &self.compensation[i * WIDTH..][..WIDTH]
     }
+}
+
+/// Bytes of a packed weight.
+fn bytes_per_weight() -> usize {
+    if has_dot4() { size_of::<i8>() } else { size_of::<i16>() }
 }
 
 /// The zero point's contribution to the sums of each column.

@@ -263,13 +263,16 @@ impl<'a> LaneOp<'a> {
     }
 }
 
-/// Rows of values between two operations; each thread keeps one.
+/// Arguments and results of a function that is called on whole rows; each thread keeps one.
 #[repr(C, align(64))]
-pub(super) struct Values([f32; TILE_ROWS * WIDTH]);
+pub(super) struct Values {
+    arguments: [f32; TILE_ROWS * WIDTH],
+    results: [f32; TILE_ROWS * WIDTH],
+}
 
 impl Default for Values {
     fn default() -> Values {
-        Values([0.0; TILE_ROWS * WIDTH])
+        Values { arguments: [0.0; TILE_ROWS * WIDTH], results: [0.0; TILE_ROWS * WIDTH] }
     }
 }
 
@@ -325,10 +328,10 @@ impl<'a> Requantizer<'a> {
         &self,
         sums: &[[i32; WIDTH]],
         row: usize,
-        Values(values): &mut Values,
+        Values { arguments, results }: &mut Values,
     ) {
         debug_assert!(row + sums.len() <= self.rows && sums.len() <= TILE_ROWS);
-        let values = &mut values[..sums.len() * self.width()];
+        let values = &mut arguments[..sums.len() * self.width()];
         // SAFETY: the caller's promise.
         unsafe {
             let to = self.output.from(row * self.stride + self.columns.first);
@@ -336,7 +339,8 @@ impl<'a> Requantizer<'a> {
                 Some(ops) => {
                     let (columns, stride) = (&self.columns, self.stride);
                     let (count, from) = (sums.len(), RowInput::Sums(sums));
-                    RequantizeRows { columns, ops, row, count, from, to, stride }.write(values);
+                    let rows = RequantizeRows { columns, ops, row, count, from, to, stride };
+                    rows.write(values, &mut results[..sums.len() * self.width()]);
                 }
                 None => self.write_scalar(row, sums, values, to),
             }
@@ -382,9 +386,13 @@ impl<'a> Requantizer<'a> {
     }
 }
 
-/// Rows that are requantized at a time: eight vectors of AVX-512, for a panel or half of it.
+/// Rows of a panel, or of half of it, that are requantized at a time: eight vectors of AVX-512.
 const PANEL_ROWS: usize = 4;
 const HALF_PANEL_ROWS: usize = 8;
+
+/// The same for shorter vectors, of which AVX2 has half as many: eight of AVX2.
+const SHORT_PANEL_ROWS: usize = PANEL_ROWS / 2;
+const SHORT_HALF_PANEL_ROWS: usize = HALF_PANEL_ROWS / 2;
 
 /// The input of the lane operations.
 #[derive(Clone, Copy)]
@@ -408,29 +416,30 @@ struct RequantizeRows<'a> {
 }
 
 impl RequantizeRows<'_> {
-    /// Writes the rows. Functions that are calls are applied to all rows at once, in `values`.
+    /// Writes the rows. Functions that are calls are applied to all rows at once.
     ///
     /// # Safety
-    /// As [`Requantizer::write`]; the operations are for these rows, and `values` holds them.
-    unsafe fn write(&self, values: &mut [f32]) {
-        let width = self.columns.scales.len();
-        debug_assert!(values.len() == self.count * width);
-        let (between, count) = (Slice::new(values), self.count * width);
+    /// As [`Requantizer::write`]; the operations are for these rows, and arguments and results hold
+    /// them.
+    unsafe fn write(&self, arguments: &mut [f32], results: &mut [f32]) {
+        let (width, count) = (self.columns.scales.len(), arguments.len());
+        debug_assert!(count == self.count * width && results.len() == count);
+        let (arguments, results) = (Slice::new(arguments), Slice::new(results));
         let mut left = *self;
         let call = |(at, op): (usize, &LaneOp<'_>)| match op {
             LaneOp::Call(function) => Some((at, *function)),
             _ => None,
         };
-        // SAFETY: the caller's promise; the values are contiguous rows, and nothing else of them is
-        // borrowed.
+        // SAFETY: the caller's promise; arguments and results are contiguous rows, and nothing else
+        // of them is borrowed.
         unsafe {
             while let Some((at, function)) = left.ops.iter().enumerate().find_map(call) {
                 let (before, after) = (&left.ops[..at], &left.ops[at + 1..]);
-                let to = To::F32(between);
+                let to = To::F32(arguments);
                 RequantizeRows { ops: before, to, stride: width, ..left }.write_in_registers();
-                let mut rows = InOut::in_place(between.part(0, count));
+                let mut rows = InOut::separate(arguments.part(0, count), results.part(0, count));
                 unary_f32(Threads::single(), function, &mut rows);
-                left = RequantizeRows { ops: after, from: RowInput::Values(between), ..left };
+                left = RequantizeRows { ops: after, from: RowInput::Values(results), ..left };
             }
             left.write_in_registers();
         }
@@ -482,10 +491,13 @@ impl RequantizeRows<'_> {
         const { assert!(P * V::LANES == WIDTH && H * V::LANES == HALF) };
         // SAFETY: the caller's promise.
         unsafe {
-            match self.columns.scales.len() {
-                WIDTH => self.reached::<V, PANEL_ROWS, P, true>(),
-                ..=HALF => self.reached::<V, HALF_PANEL_ROWS, H, false>(),
-                _ => self.reached::<V, PANEL_ROWS, P, false>(),
+            match (self.columns.scales.len(), V::LANES < HALF) {
+                (WIDTH, false) => self.reached::<V, PANEL_ROWS, P, true>(),
+                (..=HALF, false) => self.reached::<V, HALF_PANEL_ROWS, H, false>(),
+                (_, false) => self.reached::<V, PANEL_ROWS, P, false>(),
+                (WIDTH, true) => self.reached::<V, SHORT_PANEL_ROWS, P, true>(),
+                (..=HALF, true) => self.reached::<V, SHORT_HALF_PANEL_ROWS, H, false>(),
+                (_, true) => self.reached::<V, SHORT_PANEL_ROWS, P, false>(),
             }
         }
     }

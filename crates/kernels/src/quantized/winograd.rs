@@ -2,8 +2,9 @@
 //! f32 version is [`conv::winograd`](crate::conv). The filter transform is scaled by four, which
 //! keeps it in integers: sums are exactly four times those of the convolution.
 
-use super::input::Image;
+use super::input::{Image, WindowLayout, padded_channels};
 use super::kernel::i16::multiply_i16;
+use super::kernel::rows::TileRows;
 use super::pack::{PackedFilters, compensation};
 use super::params::QuantParams;
 use super::requantize::{Requantizer, Values};
@@ -12,10 +13,11 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
-use crate::conv::tuning::WINOGRAD_FEW_CHANNELS;
 use crate::conv::winograd::{self, OUT, TAPS, TILE, TILE_ELEMENTS, is_three_by_three, tiles};
 use crate::multiversion;
-use crate::quantized::tuning::{WINOGRAD_CACHE, WINOGRAD_FEW_TILES, WINOGRAD_MIN_TILES};
+use crate::quantized::tuning::{
+    WINOGRAD_CACHE, WINOGRAD_FEW_FILTERS, WINOGRAD_FEW_TILES, WINOGRAD_MIN_TILES,
+};
 use std::ops::Range;
 
 /// Columns of a panel that are transformed at a time.
@@ -29,9 +31,9 @@ const FOUR: u32 = 2;
 pub(super) fn pays(conv: &Convolution) -> bool {
     !has_dot4()
         && is_three_by_three(conv)
-        && conv.inputs >= WINOGRAD_FEW_CHANNELS
-        && conv.inputs.is_multiple_of(winograd::LANES)
-        && conv.outputs >= WINOGRAD_FEW_CHANNELS
+        && conv.inputs >= winograd::LANES
+        && conv.inputs == padded_channels(conv)
+        && conv.inputs.saturating_mul(conv.outputs) >= WINOGRAD_FEW_FILTERS
         && TAPS * conv.inputs <= MAX_TERMS >> FOUR
         && tiles(conv) >= WINOGRAD_FEW_TILES
 }
@@ -219,8 +221,10 @@ impl Work<'_> {
         let columns = WIDTH.min(self.conv.outputs - panel * WIDTH);
         let own = self.filters.i16_pairs(panel).chunks_exact(element_pairs(self.conv));
         let rows = transformed.chunks_exact(count * self.conv.inputs);
-        for ((own, rows), sums) in own.zip(rows).zip(sums.chunks_exact_mut(count * WIDTH)) {
-            multiply_i16(rows, self.conv.inputs, (own, columns), sums);
+        let k = self.conv.inputs;
+        let layout = WindowLayout { row: k, step: k, steps: 1, run: 0, runs: 1 };
+        for ((own, elements), sums) in own.zip(rows).zip(sums.chunks_exact_mut(count * WIDTH)) {
+            multiply_i16(&TileRows { elements, rows: count, layout }, (own, columns), sums);
         }
     }
 

@@ -138,6 +138,9 @@ pub(crate) unsafe trait Integral: Vector {
         assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
         // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
         unsafe {
+            if count == Self::LANES {
+                return Self::load_bytes(from);
+            }
             from.copy_to_nonoverlapping(bytes.as_mut_ptr(), count);
             Self::load_bytes(bytes.as_ptr())
         }
@@ -153,6 +156,9 @@ pub(crate) unsafe trait Integral: Vector {
         assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
         // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
         unsafe {
+            if count == Self::LANES {
+                return self.store_bytes(to);
+            }
             self.store_bytes(bytes.as_mut_ptr());
             to.copy_from_nonoverlapping(bytes.as_ptr(), count);
         }

@@ -348,14 +348,15 @@ impl Term for i16 {
 
 multiversion! {
     wide if size_of::<T>() == size_of::<f32>();
-    /// `Bᵀ d B` for the positions of a tile; element `p` is written at `p * step`.
+    /// `Bᵀ d B` for the positions of a tile, of at least [`LANES`] channels; element `p` is written
+    /// at `p * step`. The last lanes overlap those before them.
     pub(crate) fn transform_input<T: Term>(
         positions: &[&[T::Given]; TILE_ELEMENTS],
         channels: usize,
         to: &mut [T],
         step: usize,
     ) {
-        for c in (0..channels).step_by(LANES) {
+        for c in (0..channels).step_by(LANES).map(|c| c.min(channels - LANES)) {
             let mut columns = [[[T::default(); LANES]; TILE]; TILE];
             for s in 0..TILE {
                 let mut d = [[T::default(); LANES]; TILE];

@@ -17,16 +17,16 @@ unsafe fn four(bytes: *const u8) -> i32 {
 /// Sums of the first columns; the others are unspecified.
 ///
 /// # Safety
-/// The CPU has AVX512-VNNI; the rows are within `bytes`, the panel has their `k`, and `sums` has a
+/// The CPU has AVX512-VNNI; the rows are within the elements, the panel has their `k`, and `sums` has a
 /// row for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn dot4_avx512(
-    tile: &TileRows<'_>,
+    tile: &TileRows<'_, u8>,
     panel: &[i8],
     columns: usize,
     sums: &mut [i32],
 ) {
-    debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.suit(panel, sums));
+    debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.suit(panel.len(), sums));
     // SAFETY: the caller's promise.
     unsafe {
         match columns {
@@ -44,7 +44,7 @@ pub(super) unsafe fn dot4_avx512(
 /// As [`dot4_avx512`], for `R` rows from `row` on and `P` vectors of columns.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
-    tile: &TileRows<'_>,
+    tile: &TileRows<'_, u8>,
     row: usize,
     panel: &[i8],
     sums: &mut [i32],
@@ -52,7 +52,7 @@ unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
     debug_assert!(row + R <= tile.rows && P * 16 <= WIDTH);
     let mut own = [[_mm512_setzero_si512(); P]; R];
     let (mut b, step) = (panel.as_ptr(), tile.layout.row);
-    let first = tile.bytes.as_ptr().wrapping_add(row * step);
+    let first = tile.elements.as_ptr().wrapping_add(row * step);
     // SAFETY: the caller's promise.
     unsafe {
         tile.each_dot4(|at| {
@@ -83,12 +83,12 @@ unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
 /// The CPU has AVX-VNNI; otherwise as [`dot4_avx512`].
 #[target_feature(enable = "avx2,avxvnni")]
 pub(super) unsafe fn dot4_avx2(
-    tile: &TileRows<'_>,
+    tile: &TileRows<'_, u8>,
     panel: &[i8],
     columns: usize,
     sums: &mut [i32],
 ) {
-    debug_assert!(is_x86_feature_detected!("avxvnni") && tile.suit(panel, sums));
+    debug_assert!(is_x86_feature_detected!("avxvnni") && tile.suit(panel.len(), sums));
     // SAFETY: the caller's promise.
     unsafe {
         match columns {
@@ -106,7 +106,7 @@ pub(super) unsafe fn dot4_avx2(
 /// As [`dot4_avx2`], for `R` rows from `row` on and `P` vectors of columns.
 #[target_feature(enable = "avx2,avxvnni")]
 unsafe fn dot4_rows_avx2<const R: usize, const P: usize>(
-    tile: &TileRows<'_>,
+    tile: &TileRows<'_, u8>,
     row: usize,
     panel: &[i8],
     sums: &mut [i32],
@@ -114,7 +114,7 @@ unsafe fn dot4_rows_avx2<const R: usize, const P: usize>(
     debug_assert!(row + R <= tile.rows && P * 8 <= WIDTH);
     let mut own = [[_mm256_setzero_si256(); P]; R];
     let (mut b, step) = (panel.as_ptr(), tile.layout.row);
-    let first = tile.bytes.as_ptr().wrapping_add(row * step);
+    let first = tile.elements.as_ptr().wrapping_add(row * step);
     // SAFETY: the caller's promise.
     unsafe {
         tile.each_dot4(|at| {

@@ -4,73 +4,36 @@ use super::rows::TileRows;
 use crate::base::isa::{Isa, isa};
 use crate::multiversion;
 use crate::quantized::input::WindowLayout;
-use crate::quantized::tile::{BLOCK_ROWS, DOT4_BYTES, TILE_ROWS, WIDTH};
+use crate::quantized::tile::{DOT4_BYTES, WIDTH};
 
-/// Rows and a panel, widened to i16 pairs along k.
-#[derive(Default)]
-pub(super) struct I16Kernel {
-    rows: Vec<i16>,
-    /// Each pair in 32 bits, the first element in the low half.
-    panel: Vec<u32>,
-    /// The address of the panel that is widened.
-    of: usize,
-}
-
-impl I16Kernel {
-    /// Computes the sums of both tiles. All rows are multiplied by one chunk of the panel, which
-    /// stays in L1, before the next chunk.
-    pub(super) fn multiply(
-        &mut self,
-        tiles: &[TileRows<'_>; 2],
-        (panel, columns): (&[i8], usize),
-        sums: &mut [i32; BLOCK_ROWS * WIDTH],
-    ) {
-        if self.of != panel.as_ptr().addr() || self.panel.len() != panel.len() / 2 {
-            self.of = panel.as_ptr().addr();
-            self.panel.resize(panel.len() / 2, 0);
-            widen_panel(panel, &mut self.panel);
-        }
-        let terms = panel.len() / WIDTH;
-        let [first, second] = tiles.each_ref().map(|tile| tile.rows);
-        self.rows.resize((first + second) * terms, 0);
-        let (own, others) = self.rows.split_at_mut(first * terms);
-        for (tile, rows) in tiles.iter().zip([own, others]) {
-            let WindowLayout { row, step, steps, run, .. } = tile.layout;
-            for (i, to) in rows.chunks_exact_mut(terms).enumerate() {
-                for (j, to) in to.chunks_exact_mut(steps * step).enumerate() {
-                    widen_row(&tile.bytes[i * row + j * run..][..steps * step], to);
-                }
-            }
-        }
-        multiply_i16(&self.rows, terms, (&self.panel, columns), sums);
-        sums.copy_within(first * WIDTH..(first + second) * WIDTH, TILE_ROWS * WIDTH);
-    }
-}
-
-/// Multiplies rows of even length by a panel of i16 pairs: for every two elements along k, one pair
+/// Multiplies the rows of a tile by a panel of i16 pairs: for every two elements along k, one pair
 /// per column, the first element in the low half. Sums of columns past the first `columns` are
 /// unspecified.
+///
+/// # Panics
+/// When a row is not within the elements, the panel has another `k`, or there are too few sums.
 #[inline(never)]
 pub(in crate::quantized) fn multiply_i16(
-    rows: &[i16],
-    terms: usize,
+    tile: &TileRows<'_, i16>,
     (panel, columns): (&[u32], usize),
     sums: &mut [i32],
 ) {
+    assert!(tile.suit(2 * panel.len(), sums) && columns <= WIDTH, "the operands differ");
     match isa() {
-        Isa::Portable => i16_portable(rows, terms, panel, sums),
+        Isa::Portable => i16_portable(tile, panel, sums),
         #[cfg(target_arch = "x86_64")]
         _ => {
-            // SAFETY: the CPU has AVX2.
-            unsafe { x86::i16_avx2(rows, terms, (panel, columns), sums) }
+            // SAFETY: the CPU has AVX2; the operands have been checked.
+            unsafe { x86::i16_avx2(tile, (panel, columns), sums) }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        _ => i16_portable(rows, terms, panel, sums),
+        _ => i16_portable(tile, panel, sums),
     }
 }
 
 multiversion! {
-    fn widen_row(from: &[u8], to: &mut [i16]) {
+    /// Widens an image.
+    pub(in crate::quantized) fn widen(from: &[u8], to: &mut [i16]) {
         for (from, to) in from.iter().zip(to) {
             *to = i16::from(*from);
         }
@@ -80,7 +43,7 @@ multiversion! {
 multiversion! {
     /// Widens a panel: of every four elements along k, the first two of all columns, then the other
     /// two.
-    fn widen_panel(from: &[i8], to: &mut [u32]) {
+    pub(in crate::quantized) fn widen_panel(from: &[i8], to: &mut [u32]) {
         let (from, _) = from.as_chunks::<DOT4_BYTES>();
         let (to, _) = to.as_chunks_mut::<{ 2 * WIDTH }>();
         for (from, to) in from.iter().zip(to) {
@@ -103,11 +66,14 @@ fn signed(x: u32, left: u32) -> u32 {
 }
 
 /// [`multiply_i16`] on any CPU.
-fn i16_portable(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
-    for (row, sums) in rows.chunks_exact(terms).zip(sums.as_chunks_mut::<WIDTH>().0) {
+fn i16_portable(tile: &TileRows<'_, i16>, panel: &[u32], sums: &mut [i32]) {
+    let WindowLayout { row, step, steps, run, runs } = tile.layout;
+    for (i, sums) in sums.as_chunks_mut::<WIDTH>().0.iter_mut().take(tile.rows).enumerate() {
         sums.fill(0);
-        for (a, b) in row.as_chunks::<2>().0.iter().zip(panel.as_chunks::<WIDTH>().0) {
-            let a = a.map(i32::from);
+        let row = (0..runs).flat_map(|j| &tile.elements[i * row + j * run..][..steps * step]);
+        let mut row = row.map(|a| i32::from(*a));
+        for b in panel.as_chunks::<WIDTH>().0 {
+            let a = [row.next().unwrap_or(0), row.next().unwrap_or(0)];
             for j in 0..WIDTH {
                 sums[j] += a[0] * i32::from(b[j] as i16) + a[1] * (b[j] as i32 >> 16);
             }
@@ -117,77 +83,92 @@ fn i16_portable(rows: &[i16], terms: usize, panel: &[u32], sums: &mut [i32]) {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::TileRows;
     use crate::base::isa::Isa;
+    use crate::quantized::input::WindowLayout;
     use crate::quantized::kernel::rows::in_blocks;
     use crate::quantized::tile::{HALF, WIDTH};
     use crate::quantized::tuning::I16_CHUNK;
     use std::arch::x86_64::*;
+    use std::ops::Range;
 
     /// Half a panel at a time, which leaves registers for more rows.
     ///
     /// # Safety
-    /// AVX2.
+    /// The CPU has AVX2; the rows are within the elements, the panel has their `k`, and `sums` has
+    /// a row for each.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn i16_avx2(
-        rows: &[i16],
-        terms: usize,
+        tile: &TileRows<'_, i16>,
         (panel, columns): (&[u32], usize),
         sums: &mut [i32],
     ) {
-        debug_assert!(Isa::Avx2.is_available());
-        let count = rows.len() / terms;
-        assert!(panel.len() == terms / 2 * WIDTH && sums.len() >= count * WIDTH);
-        sums[..count * WIDTH].fill(0);
-        for (chunk, panel) in panel.chunks(I16_CHUNK * WIDTH).enumerate() {
-            // Wrapping, since without rows this is past the end.
-            let rows = rows.as_ptr().wrapping_add(2 * I16_CHUNK * chunk);
+        debug_assert!(Isa::Avx2.is_available() && tile.suit(2 * panel.len(), sums));
+        let pairs = panel.len() / WIDTH;
+        for from in (0..pairs).step_by(I16_CHUNK) {
+            let own = from..pairs.min(from + I16_CHUNK);
             for half in (0..columns).step_by(HALF) {
-                // SAFETY: the caller's promise; the lengths have been checked.
+                // SAFETY: the caller's promise.
                 unsafe {
-                    in_blocks!(6: 1 2 3 4 5 6; count, (row, R) => {
-                        let own = rows.add(row * terms);
-                        let sums = sums[row * WIDTH + half..].as_mut_ptr();
-                        i16_rows_avx2::<R>((own, terms), &panel[half..], sums);
+                    in_blocks!(6: 1 2 3 4 5 6; tile.rows, (row, R) => {
+                        let sums = &mut sums[row * WIDTH + half..];
+                        i16_rows_avx2::<R>(tile, row, (&panel[half..], own.clone()), sums);
                     });
                 }
             }
         }
     }
 
-    /// Adds `R` rows, `terms` elements apart, times [`HALF`] columns of a panel to `sums`.
+    /// Multiplies `R` rows from `row` on by [`HALF`] columns of some pairs of a panel. The results
+    /// are added to `sums` unless the pairs are the first.
     ///
     /// # Safety
-    /// As [`i16_avx2`], for `R` rows and their sums, and for a panel from a column on.
+    /// As [`i16_avx2`], for a panel and sums from a column on.
     #[target_feature(enable = "avx2")]
     unsafe fn i16_rows_avx2<const R: usize>(
-        (rows, terms): (*const i16, usize),
-        panel: &[u32],
-        sums: *mut i32,
+        tile: &TileRows<'_, i16>,
+        row: usize,
+        (panel, pairs): (&[u32], Range<usize>),
+        sums: &mut [i32],
     ) {
-        debug_assert!(panel.len().is_multiple_of(HALF) && 2 * panel.len().div_ceil(WIDTH) <= terms);
+        debug_assert!(row + R <= tile.rows && sums.len() + HALF >= R * WIDTH);
+        let WindowLayout { row: stride, step, steps, run, .. } = tile.layout;
+        let each = steps * step / 2;
+        let (mut runs, mut left) = (pairs.start / each * run, pairs.len());
+        let mut first = pairs.start % each;
+        let mut b = panel.as_ptr().wrapping_add(pairs.start * WIDTH).cast::<__m256i>();
         // SAFETY: the caller's promise: rows have the pairs, and the panel has the columns.
         unsafe {
-            let sum = |i: usize, p: usize| sums.add(i * WIDTH + 8 * p).cast::<__m256i>();
+            let rows = tile.elements.as_ptr().add(row * stride);
+            let sum = |i: usize, p: usize| sums.as_ptr().add(i * WIDTH + 8 * p).cast::<__m256i>();
             let mut own = [[_mm256_setzero_si256(); 2]; R];
-            for i in 0..R {
-                for p in 0..2 {
-                    own[i][p] = _mm256_loadu_si256(sum(i, p));
-                }
-            }
-            for at in 0..panel.len().div_ceil(WIDTH) {
-                let b = panel.as_ptr().add(at * WIDTH).cast::<__m256i>();
-                let columns = [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))];
+            if pairs.start > 0 {
                 for i in 0..R {
-                    let pair = rows.add(i * terms + 2 * at).cast::<i32>().read_unaligned();
-                    let a = _mm256_set1_epi32(pair);
                     for p in 0..2 {
-                        own[i][p] = _mm256_add_epi32(own[i][p], _mm256_madd_epi16(a, columns[p]));
+                        own[i][p] = _mm256_loadu_si256(sum(i, p));
                     }
                 }
             }
+            while left > 0 {
+                let count = left.min(each - first);
+                let a = rows.add(runs + 2 * first);
+                for at in 0..count {
+                    let columns = [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))];
+                    b = b.wrapping_add(WIDTH / 8);
+                    for i in 0..R {
+                        let pair = a.add(i * stride + 2 * at).cast::<i32>().read_unaligned();
+                        let a = _mm256_set1_epi32(pair);
+                        for p in 0..2 {
+                            let products = _mm256_madd_epi16(a, columns[p]);
+                            own[i][p] = _mm256_add_epi32(own[i][p], products);
+                        }
+                    }
+                }
+                (left, first, runs) = (left - count, 0, runs + run);
+            }
             for i in 0..R {
                 for p in 0..2 {
-                    _mm256_storeu_si256(sum(i, p), own[i][p]);
+                    _mm256_storeu_si256(sum(i, p).cast_mut(), own[i][p]);
                 }
             }
         }
@@ -204,25 +185,29 @@ mod tests {
         if !Isa::Avx2.is_available() {
             return;
         }
-        // More elements along k than one chunk.
-        let (count, terms) = (13, 1036);
-        let rows: Vec<i16> = (0..count * terms).map(|i| (i * 37 % 256) as i16).collect();
-        let panel: Vec<i8> = (0..terms * WIDTH).map(|i| (i * 91 % 256) as i8).collect();
-        let mut words = vec![0; panel.len() / 2];
-        widen_panel(&panel, &mut words);
-        let panel = words;
-        let (mut plain, mut pairs) = (vec![1; count * WIDTH], vec![2; count * WIDTH]);
-        i16_portable(&rows, terms, &panel, &mut plain);
-        // SAFETY: the CPU has AVX2.
-        unsafe {
-            x86::i16_avx2(&rows, terms, (&panel, WIDTH), &mut pairs);
-            x86::i16_avx2(&[], terms, (&panel, WIDTH), &mut []);
-        }
-        assert_eq!(pairs, plain);
-        // SAFETY: the CPU has AVX2.
-        unsafe { x86::i16_avx2(&rows, terms, (&panel, 9), &mut pairs) };
-        for (pairs, plain) in pairs.chunks(WIDTH).zip(plain.chunks(WIDTH)) {
-            assert_eq!(pairs[..9], plain[..9]);
+        // More elements along k than one chunk, in one run and in several.
+        let (rows, k) = (13, 1036);
+        let elements: Vec<i16> = (0..rows * k).map(|i| (i * 37 % 256) as i16).collect();
+        let panel: Vec<i8> = (0..k * WIDTH).map(|i| (i * 91 % 256) as i8).collect();
+        let mut pairs = vec![0; panel.len() / 2];
+        widen_panel(&panel, &mut pairs);
+        let matrix = WindowLayout { row: k, step: k, steps: 1, run: 0, runs: 1 };
+        let windows = WindowLayout { row: 8, step: 74, steps: 2, run: 1600, runs: 7 };
+        for layout in [matrix, windows] {
+            let tile = TileRows { elements: &elements, rows, layout };
+            let (mut plain, mut found) = (vec![1; rows * WIDTH], vec![2; rows * WIDTH]);
+            i16_portable(&tile, &pairs, &mut plain);
+            // SAFETY: the CPU has AVX2; the elements are those of the rows.
+            unsafe {
+                x86::i16_avx2(&tile, (&pairs, WIDTH), &mut found);
+                x86::i16_avx2(&TileRows { rows: 0, ..tile }, (&pairs, WIDTH), &mut []);
+            }
+            assert_eq!(found, plain);
+            // SAFETY: as above.
+            unsafe { x86::i16_avx2(&tile, (&pairs, 9), &mut found) };
+            for (found, plain) in found.chunks(WIDTH).zip(plain.chunks(WIDTH)) {
+                assert_eq!(found[..9], plain[..9]);
+            }
         }
     }
 }

@@ -4,19 +4,23 @@
 #[cfg(target_arch = "x86_64")]
 mod dot4;
 pub(super) mod i16;
-mod rows;
+pub(super) mod rows;
 
 use super::input::{Image, WindowLayout};
+use super::pack::PackedFilters;
+#[cfg(target_arch = "x86_64")]
+use super::tile::Tile;
 #[cfg(target_arch = "x86_64")]
 use super::tile::has_tiles;
-use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH};
+use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, WIDTH, has_dot4};
+use super::tuning::I16_CACHE;
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx::config::{RowBlock, TileConfig};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx::kernel::multiply_bytes;
-use i16::I16Kernel;
+use i16::multiply_i16;
 use rows::TileRows;
 
 /// Sums of a block; those of the second tile start at row [`TILE_ROWS`].
@@ -36,17 +40,33 @@ impl Default for Sums {
     }
 }
 
-/// What a thread keeps between blocks: the AMX configuration, and the widened panel.
+/// What a thread keeps between blocks: the AMX configuration.
 #[derive(Default)]
 pub(super) struct Microkernel {
     #[cfg(target_arch = "x86_64")]
     tiles: TileConfig,
-    widened: I16Kernel,
+}
+
+/// The first columns of a panel; the sums of the others are unspecified.
+#[derive(Clone, Copy)]
+pub(super) struct Panel<'a> {
+    pub(super) filters: &'a PackedFilters,
+    pub(super) index: usize,
+    pub(super) columns: usize,
 }
 
 impl Microkernel {
-    /// Computes the sums of a block for the first `columns` of a panel; those of other columns are
-    /// unspecified.
+    /// How many blocks are multiplied by one panel after the other. Without dot4, their rows stay
+    /// in L2.
+    pub(super) fn blocks_at_a_time(layout: WindowLayout) -> usize {
+        if has_dot4() {
+            return usize::MAX;
+        }
+        let elements = BLOCK_ROWS * layout.row * layout.runs;
+        (I16_CACHE / (elements * size_of::<i16>())).max(1)
+    }
+
+    /// Computes the sums of a block.
     ///
     /// # Panics
     /// When the block is not within the image, or the panel has another `k`.
@@ -54,42 +74,54 @@ impl Microkernel {
         &mut self,
         image: &Image<'_>,
         block: &Block,
-        (panel, columns): (&[i8], usize),
+        panel: Panel<'_>,
         Sums(sums): &mut Sums,
     ) {
-        let WindowLayout { row, step, steps, run, runs } = image.layout;
-        assert!(panel.len() == runs * steps * step * WIDTH, "the panel has other terms");
+        if has_dot4() {
+            #[cfg(target_arch = "x86_64")]
+            self.multiply_dot4(image, block, panel, sums);
+            return;
+        }
+        let pairs = panel.filters.i16_pairs(panel.index);
+        for (tile, sums) in block.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
+            let (elements, layout) = (&image.wide[tile.at..], image.layout);
+            let tile = TileRows { elements, rows: tile.count, layout };
+            multiply_i16(&tile, (pairs, panel.columns), sums);
+        }
+    }
+
+    /// Multiplies by dot products of four bytes.
+    #[cfg(target_arch = "x86_64")]
+    fn multiply_dot4(
+        &mut self,
+        image: &Image<'_>,
+        block: &Block,
+        Panel { filters, index, columns }: Panel<'_>,
+        sums: &mut [i32; BLOCK_ROWS * WIDTH],
+    ) {
+        let (panel, WindowLayout { row, step, steps, run, runs }) =
+            (filters.dot4(index), image.layout);
+        assert!(panel.len() == image.layout.k() * WIDTH, "the panel has another k");
         let reach = |at: usize, rows: usize| {
             at + rows.saturating_sub(1) * row + runs.saturating_sub(1) * run + steps * step
         };
         let fits = |t: &Tile| t.count <= TILE_ROWS && reach(t.at, t.count) <= image.bytes.len();
         assert!(block.iter().all(fits) && block[0].count > 0, "a window is not in the image");
-        #[cfg(target_arch = "x86_64")]
         if has_tiles() {
             // SAFETY: the CPU has the tiles; the block and the panel have been checked.
             return unsafe { self.multiply_amx(image, block, panel, sums) };
         }
-        let tiles = block.map(|tile| TileRows {
-            bytes: &image.bytes[tile.at..],
-            rows: tile.count,
-            layout: image.layout,
-        });
-        match isa() {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => {
-                for (rows, sums) in tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
-                    // SAFETY: the CPU has the instructions; block and panel have been checked.
-                    unsafe { dot4::dot4_avx512(rows, panel, columns, sums) }
+        let sums = sums.chunks_exact_mut(TILE_ROWS * WIDTH);
+        for (tile, sums) in block.iter().zip(sums) {
+            let (elements, layout) = (&image.bytes[tile.at..], image.layout);
+            let rows = TileRows { elements, rows: tile.count, layout };
+            // SAFETY: the CPU has the instructions; block and panel have been checked.
+            unsafe {
+                match isa() {
+                    Isa::Avx2 => dot4::dot4_avx2(&rows, panel, columns, sums),
+                    _ => dot4::dot4_avx512(&rows, panel, columns, sums),
                 }
             }
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 if is_x86_feature_detected!("avxvnni") => {
-                for (rows, sums) in tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
-                    // SAFETY: as above.
-                    unsafe { dot4::dot4_avx2(rows, panel, columns, sums) }
-                }
-            }
-            _ => self.widened.multiply(&tiles, (panel, columns), sums),
         }
     }
 

@@ -1,28 +1,31 @@
 //! The rows of A for the microkernels.
 
 use crate::quantized::input::WindowLayout;
-#[cfg(target_arch = "x86_64")]
 use crate::quantized::tile::WIDTH;
 
-/// The rows of a tile.
-pub(super) struct TileRows<'a> {
+/// The rows of a tile: u8, or i16 on CPUs without dot4.
+#[derive(Clone, Copy)]
+pub(in crate::quantized) struct TileRows<'a, T> {
     /// The image from the first row on.
-    pub(super) bytes: &'a [u8],
-    pub(super) rows: usize,
-    pub(super) layout: WindowLayout,
+    pub(in crate::quantized) elements: &'a [T],
+    pub(in crate::quantized) rows: usize,
+    pub(in crate::quantized) layout: WindowLayout,
+}
+
+impl<T> TileRows<'_, T> {
+    /// Whether the rows are within the elements, a panel of so many weights has their `k`, and
+    /// `sums` has a row for each.
+    pub(super) fn suit(&self, weights: usize, sums: &[i32]) -> bool {
+        let WindowLayout { row, step, steps, run, runs } = self.layout;
+        let last = self.rows.saturating_sub(1) * row + runs.saturating_sub(1) * run;
+        (self.rows == 0 || last + steps * step <= self.elements.len())
+            && weights == self.layout.k() * WIDTH
+            && sums.len() >= self.rows * WIDTH
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
-impl TileRows<'_> {
-    /// Whether the rows are within `bytes`, the panel has their `k`, and `sums` has a row for each.
-    pub(super) fn suit(&self, panel: &[i8], sums: &[i32]) -> bool {
-        let WindowLayout { row, step, steps, run, runs } = self.layout;
-        let last = self.rows.saturating_sub(1) * row + runs.saturating_sub(1) * run;
-        (self.rows == 0 || last + steps * step <= self.bytes.len())
-            && panel.len() == runs * steps * step * WIDTH
-            && sums.len() >= self.rows * WIDTH
-    }
-
+impl TileRows<'_, u8> {
     /// Calls `f` for every four elements along k, in order, with their offset in the first row.
     #[inline(always)]
     pub(super) fn each_dot4(&self, mut f: impl FnMut(usize)) {
