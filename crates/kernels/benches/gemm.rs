@@ -2,7 +2,7 @@
 //! before, as for weights, and few rows of A with B as it is stored, as for one token.
 
 use criterion::{Criterion, Throughput};
-use irrun_kernels::gemm::{Gemm, Layout, Lhs, Packed, Precision, Rhs};
+use irrun_kernels::gemm::{Gemm, Layout, Lhs, Packed, Precision, Rhs, RhsSize};
 use irrun_kernels::num::UnalignedF32;
 use irrun_kernels::par::Threads;
 use irrun_kernels::{ScratchPool, WeightArena};
@@ -40,7 +40,7 @@ fn packed(criterion: &mut Criterion, precision: Precision) {
         let (a, b, mut c) = (values(m * k), values(k * n), vec![0.0; m * n]);
         let to = (&threads, WeightArena::unpooled());
         let layout = Layout::Rows { stride: n };
-        let b = Packed::new(to, UnalignedF32::of(&b), layout, (k, n), precision);
+        let b = Packed::new(to, UnalignedF32::of(&b), layout, RhsSize { k, n }, precision);
         let (a, b) = (Lhs::Rows { values: &a, stride: k }, Rhs::Packed(&b));
         let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
         let scratch = ScratchPool::default();

@@ -3,7 +3,9 @@
 //! whole process, and packed matrices are for one of them.
 
 use irrun_kernels::conv::{Convolution, Input};
-use irrun_kernels::gemm::{Gemm, Layout, Lhs, Operand, Packed, PostOp, Precision, Rhs, Window};
+use irrun_kernels::gemm::{
+    Gemm, Layout, Lhs, Operand, Packed, PostOp, Precision, Rhs, RhsSize, Window,
+};
 use irrun_kernels::isa::{Isa, force};
 use irrun_kernels::multiversion;
 use irrun_kernels::num::{UnalignedF32, bf16};
@@ -39,7 +41,7 @@ fn products(precision: Precision) -> Vec<f32> {
         (threads, WeightArena::unpooled()),
         UnalignedF32::of(&b),
         layout,
-        (k, n),
+        RhsSize { k, n },
         precision,
     );
     let post_ops =

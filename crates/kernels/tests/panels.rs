@@ -3,7 +3,7 @@
 
 use irrun_kernels::gemm::{
     Compressed, CompressedPanels, DynamicPanels, Gemm, GroupParams, Layout, Lhs, Packed, Precision,
-    Rhs, WeightFormat,
+    Rhs, RhsSize, WeightFormat,
 };
 use irrun_kernels::isa::{Isa, force};
 use irrun_kernels::num::UnalignedF32;
@@ -34,7 +34,7 @@ fn panels_of_another_instruction_set_are_refused() {
         force(*own);
         let weights: &'static [f32] = Vec::leak(vec![0.25; K * N]);
         let scales = GroupParams { values: &[0.5; N], column: 1, group: 0 };
-        let (format, size, group) = (WeightFormat::U8, (K, N), K);
+        let (format, size, group) = (WeightFormat::U8, RhsSize { k: K, n: N }, K);
         let bytes = &[3; K * N];
         let matrix = Compressed { bytes, format, by_rows: false, size, group, scales, zeros: None };
         let rows = Layout::Rows { stride: N };

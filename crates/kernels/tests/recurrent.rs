@@ -1,7 +1,7 @@
 //! Recurrent networks against the formulas of the specification. In a process of its own, since the
 //! unit tests change the instruction set that weights are packed for.
 
-use irrun_kernels::gemm::{Layout, Packed, Precision, Rhs};
+use irrun_kernels::gemm::{Layout, Packed, Precision, Rhs, RhsSize};
 use irrun_kernels::num::UnalignedF32;
 use irrun_kernels::par::Threads;
 use irrun_kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
@@ -176,7 +176,7 @@ impl Network {
                 (Threads::single(), WeightArena::unpooled()),
                 UnalignedF32::of(&from[first * k..]),
                 layout,
-                (k, rows),
+                RhsSize { k, n: rows },
                 Precision::F32,
             )
         };

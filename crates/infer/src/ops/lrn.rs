@@ -31,10 +31,19 @@ impl Parse for Lrn {
 }
 
 impl Lrn {
-    /// Alpha, beta and bias: factor of the mean of squares, exponent, and the number added to the
-    /// mean.
-    pub fn form(&self) -> (f64, f64, f64) {
-        (self.alpha, self.beta, self.bias)
+    /// Factor of the mean of squares.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// The exponent.
+    pub fn beta(&self) -> f64 {
+        self.beta
+    }
+
+    /// Added to the mean of squares.
+    pub fn bias(&self) -> f64 {
+        self.bias
     }
 
     /// Side length of the region of squares, at least 1.

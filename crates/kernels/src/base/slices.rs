@@ -86,6 +86,34 @@ impl<W: Copy> Pairs<W> {
 /// Elements that are worth a second thread.
 pub(crate) const GRAIN: usize = 8 << 10;
 
+/// A tensor seen along one of its axes: `outer` slices, each of `size` entries of `inner` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlongAxis {
+    /// Slices: the product of the sizes before the axis.
+    pub outer: usize,
+    /// The size of the axis.
+    pub size: usize,
+    /// Elements of an entry: the product of the sizes behind the axis.
+    pub inner: usize,
+}
+
+impl AlongAxis {
+    /// A tensor of `sizes` along axis `axis`.
+    ///
+    /// # Panics
+    /// When the tensor has no such axis.
+    pub fn new(sizes: &[usize], axis: usize) -> AlongAxis {
+        let product = |sizes: &[usize]| sizes.iter().product();
+        let (outer, inner) = (product(&sizes[..axis]), product(&sizes[axis + 1..]));
+        AlongAxis { outer, size: sizes[axis], inner }
+    }
+
+    /// All elements.
+    pub fn count(self) -> usize {
+        self.outer * self.size * self.inner
+    }
+}
+
 /// The memory layout of a tensor's slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slices {

@@ -30,6 +30,15 @@ pub struct Places<'a, R> {
     pub mask: Option<&'a [R]>,
 }
 
+/// A tap in a channel.
+#[derive(Clone, Copy)]
+struct Tap {
+    /// The plane of offsets, counted over groups and taps.
+    map: usize,
+    /// The tap, counted over the kernel.
+    tap: usize,
+}
+
 impl Deformable {
     /// Positions of the output.
     pub fn positions(&self) -> usize {
@@ -59,7 +68,7 @@ impl Deformable {
                 let (channel, tap) = ((first + i) / taps, (first + i) % taps);
                 let group = channel / (self.channels / self.groups);
                 let input = &input[channel * plane..][..plane];
-                self.row(input, (group * taps + tap, tap), places, row);
+                self.row(input, Tap { map: group * taps + tap, tap }, places, row);
             }
         });
     }
@@ -68,7 +77,7 @@ impl Deformable {
     fn row<R: Real>(
         &self,
         input: &[R],
-        (place, tap): (usize, usize),
+        Tap { map, tap }: Tap,
         Places { offsets, mask }: Places<'_, R>,
         to: &mut [R],
     ) {
@@ -77,8 +86,8 @@ impl Deformable {
             R::of((i * axis.stride + tap * axis.dilation) as f64 + axis.start as f64)
         };
         let count = to.len();
-        let (down, across) = offsets[2 * place * count..][..2 * count].split_at(count);
-        let mask = mask.map(|mask| &mask[place * count..][..count]);
+        let (down, across) = offsets[2 * map * count..][..2 * count].split_at(count);
+        let mask = mask.map(|mask| &mask[map * count..][..count]);
         for (i, to) in to.iter_mut().enumerate() {
             let y = start(height, i / width.output, tap / width.taps) + down[i];
             let x = start(width, i % width.output, tap % width.taps) + across[i];

@@ -6,7 +6,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target};
+use crate::gemm::{Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, RhsSize, Target};
 
 impl Convolution {
     /// The precision of its GEMM: f32 if it has few input channels and [`small_ic()`] does not
@@ -27,7 +27,13 @@ impl Convolution {
         let layout = Layout::Kernel { taps };
         let group = |g: usize| &filters[g * k * outputs..][..k * outputs];
         let pack = |g: usize| {
-            Packed::new(to, UnalignedF32::of(group(g)), layout, (k, outputs), self.gemm_precision())
+            Packed::new(
+                to,
+                UnalignedF32::of(group(g)),
+                layout,
+                RhsSize { k, n: outputs },
+                self.gemm_precision(),
+            )
         };
         Filters::Packed((0..self.groups).map(pack).collect())
     }

@@ -12,8 +12,8 @@ use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::conv::tuning::SMALL_IC_GRAIN;
 use crate::gemm::{
-    Gemm, Im2col, InputStrides, Layout, Lhs, Packed, PostOp, Precision, Rhs, Target, Window,
-    round_all,
+    Gemm, Im2col, InputStrides, Layout, Lhs, Packed, PostOp, Precision, Rhs, RhsSize, Target,
+    Window, round_all,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -106,7 +106,7 @@ impl SmallIc<'_> {
                     }
                 }
             }
-            let size = (runs * repacked.run, self.conv.outputs);
+            let size = RhsSize { k: runs * repacked.run, n: self.conv.outputs };
             let layout = Layout::Kernel { taps: runs };
             Packed::new(to, UnalignedF32::of(&all), layout, size, Precision::Bf16)
         };

@@ -25,16 +25,23 @@ pub struct Transposed {
 #[derive(Clone, Debug)]
 struct Part {
     conv: Convolution,
-    /// Along each axis: the first output, and the distance to the next.
-    outputs: [(usize, usize); 3],
+    /// Along each axis: the outputs.
+    outputs: [Residue; 3],
     /// Along each axis: the taps that reach these outputs, in the order of the convolution.
     taps: [Vec<usize>; 3],
+}
+
+/// The outputs of a residue along one axis: every `step`th from `first` on.
+#[derive(Clone, Copy, Debug)]
+struct Residue {
+    first: usize,
+    step: usize,
 }
 
 /// One residue along one axis.
 struct Phase {
     window: Window,
-    outputs: (usize, usize),
+    outputs: Residue,
     taps: Vec<usize>,
 }
 
@@ -95,18 +102,22 @@ impl Transposed {
         taken
     }
 
-    /// Bytes of packed filters, and of scratch memory for a run on this many threads.
-    pub fn memory(&self, threads: usize) -> (usize, usize) {
+    /// Bytes of packed filters.
+    pub fn packed_bytes(&self) -> usize {
         let packed = |part: &Part| {
             let (conv, (inputs, outputs)) = (&part.conv, part.conv.group());
             conv.taps() * inputs * outputs * conv.groups * size_of::<f32>()
         };
+        self.parts.iter().map(packed).sum()
+    }
+
+    /// Bytes of scratch memory for a run on this many threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
         let scratch = |part: &Part| {
             let rows = part.conv.batch * part.conv.positions() * part.conv.outputs;
             rows * size_of::<f32>() + part.conv.scratch_bytes(threads)
         };
-        let scratch = self.parts.iter().map(scratch).max();
-        (self.parts.iter().map(packed).sum(), scratch.unwrap_or(0))
+        self.parts.iter().map(scratch).max().unwrap_or(0)
     }
 
     /// Convolves `input` back into `output`. `post_ops` are applied to each element, with channels
@@ -149,7 +160,7 @@ impl Transposed {
         let [d, h, w] = part.conv.axes.map(|a| a.output);
         assert_eq!(output.len(), part.conv.batch * depth * height * width * channels);
         let [place_z, place_y, place_x] =
-            part.outputs.map(|(first, step)| move |i| first + i * step);
+            part.outputs.map(|Residue { first, step }| move |i| first + i * step);
         let shared = Slice::new(output);
         let count = rows.len() / channels.max(1);
         // Divided by positions, not lines: with one axis there is a single line.
@@ -193,7 +204,7 @@ fn phases(axis: &Window) -> Vec<Phase> {
             dilation,
             start: (shifted - last) / stride,
         };
-        Phase { window, outputs: (first, axis.stride), taps }
+        Phase { window, outputs: Residue { first, step: axis.stride }, taps }
     };
     (0..axis.stride.min(axis.output)).map(phase).collect()
 }

@@ -7,6 +7,17 @@ use crate::math::arithmetic::Arithmetic;
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 14;
 
+/// The size of a GEMM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GemmSize {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+}
+
 /// `c = a b` for row-major matrices, computed in the wide type and rounded once at the end;
 /// integers wrap.
 ///
@@ -14,7 +25,7 @@ const GRAIN: usize = 1 << 14;
 /// When the slices are not of the sizes given.
 pub fn plain<T: Stored>(
     threads: &Threads,
-    (m, n, k): (usize, usize, usize),
+    GemmSize { m, n, k }: GemmSize,
     a: &[T],
     b: &[T],
     c: &mut [T],
@@ -47,10 +58,16 @@ mod tests {
     #[test]
     fn integers_wrap() {
         let mut c = [0i8; 2];
-        plain(Threads::single(), (1, 2, 2), &[100i8, 2], &[2, 1, 3, -4], &mut c);
+        plain(
+            Threads::single(),
+            GemmSize { m: 1, n: 2, k: 2 },
+            &[100i8, 2],
+            &[2, 1, 3, -4],
+            &mut c,
+        );
         assert_eq!(c, [-50, 92]);
         let mut c = [7i64; 1];
-        plain(Threads::single(), (1, 1, 0), &[], &[], &mut c);
+        plain(Threads::single(), GemmSize { m: 1, n: 1, k: 0 }, &[], &[], &mut c);
         assert_eq!(c, [0]);
     }
 }

@@ -5,7 +5,7 @@ use super::dequant::pack::{CompressedPanels, CompressedRhs};
 use super::dynamic::pack::DynamicPanels;
 use super::im2col::Im2col;
 use super::microkernel::args::nr;
-use super::pack::b::{Layout, Packed, panels_len};
+use super::pack::b::{Layout, Packed, RhsSize, panels_len};
 use super::post_ops::{PostOp, RegisterPostOps};
 use super::precision::Precision;
 use super::tuning::{SMALL_M_ROWS, dequant_small_m_rows};
@@ -139,7 +139,7 @@ impl Gemm<'_> {
             }
             Rhs::Unpacked(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
             Rhs::Compressed(matrix) => {
-                assert!(matrix.size == (k, n), "B differs");
+                assert!(matrix.size == RhsSize { k, n }, "B differs");
                 matrix.check();
             }
             Rhs::CompressedPanels(panels) => assert!(panels.is(k, n), "B differs"),

@@ -4,7 +4,7 @@
 use super::amx;
 use super::microkernel::args::nr;
 use super::output::{SharedTarget, Target};
-use super::pack::b::pack_panel;
+use super::pack::b::{PanelColumns, RhsSize, pack_panel};
 use super::post_ops::are_absorbed;
 use super::problem::{Gemm, Lhs, Rhs};
 use super::small_m;
@@ -119,8 +119,9 @@ impl Gemm<'_> {
                 let first = tile.columns.0;
                 let panels = (tile.columns.1 - first).div_ceil(width);
                 for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {
-                    let size = (self.k, self.n);
-                    pack_panel(b, layout, size, (first + i * width, width), self.precision, to);
+                    let size = RhsSize { k: self.k, n: self.n };
+                    let columns = PanelColumns { first: first + i * width, width };
+                    pack_panel(b, layout, size, columns, self.precision, to);
                 }
                 scratch
             }

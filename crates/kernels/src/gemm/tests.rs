@@ -68,7 +68,7 @@ proptest! {
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
         prop_assert_eq!(&multiply(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), rows), &threads), &expected);
-        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::F32);
+        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, RhsSize { k, n }, Precision::F32);
         prop_assert_eq!(&multiply(m, n, k, &a, Rhs::Packed(&packed), &threads), &expected);
         let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
@@ -96,7 +96,7 @@ fn few_rows_are_chains() {
                 let found =
                     multiply(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), layout), &threads);
                 assert_eq!(found, expected, "{m} {n} {k} {layout:?}");
-                let (to, size) = ((&threads, WeightArena::unpooled()), (k, n));
+                let (to, size) = ((&threads, WeightArena::unpooled()), RhsSize { k, n });
                 let packed = Packed::new(to, UnalignedF32::of(&b), layout, size, Precision::F32);
                 for threads in [Threads::single(), &threads] {
                     let found = multiply(m, n, k, &a, Rhs::Packed(&packed), threads);
@@ -178,7 +178,7 @@ proptest! {
         let rows = Layout::Rows { stride: n };
         let of = |b: Rhs<'_>| multiply_in(Precision::Bf16, (m, n, k), &a, b, &threads);
         prop_assert_eq!(&of(Rhs::Unpacked(UnalignedF32::of(&b), rows)), &expected);
-        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, (k, n), Precision::Bf16);
+        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, RhsSize { k, n }, Precision::Bf16);
         prop_assert_eq!(&of(Rhs::Packed(&packed)), &expected);
         let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
@@ -266,7 +266,7 @@ fn bf16_convolutions_are_chains_along_k() {
             (&threads, WeightArena::unpooled()),
             UnalignedF32::of(&b),
             rows,
-            (k, n),
+            RhsSize { k, n },
             Precision::Bf16,
         );
         for threads in [Threads::single(), &threads] {
@@ -375,7 +375,7 @@ fn steps_in_registers_are_the_steps() {
             (&threads, WeightArena::unpooled()),
             UnalignedF32::of(&b),
             rows,
-            (k, n),
+            RhsSize { k, n },
             precision,
         );
         let plain = multiply(m, n, k, &a, Rhs::Packed(&packed), &threads);
@@ -453,7 +453,7 @@ fn columns_of_a_may_lie_in_several_matrices() {
         let others = [&parts[1][..], &parts[2]];
         let layout = Layout::Rows { stride: n };
         let arena = (&threads, WeightArena::unpooled());
-        let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), precision);
+        let packed = Packed::new(arena, UnalignedF32::of(&b), layout, RhsSize { k, n }, precision);
         let gemm = |a, b| {
             let mut c = vec![0.0; m * n];
             let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
@@ -500,7 +500,7 @@ fn grouped_gemms_equal_single_gemms() {
                     (&threads, WeightArena::unpooled()),
                     UnalignedF32::of(b),
                     rows(n),
-                    (k, n),
+                    RhsSize { k, n },
                     Precision::F32,
                 )
             })

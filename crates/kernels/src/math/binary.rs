@@ -197,7 +197,7 @@ fn run<T: Lane, U: Pod>(
     if operands.decode.is_none()
         && let Some((len @ 1..=SHORT_ROW, strides)) = plan.row()
     {
-        return short_rows(threads, plan, (len, strides), operands, row);
+        return short_rows(threads, plan, len, strides, operands, row);
     }
     let steps = plan.steps();
     plan.rows(threads, |first, len, at| {
@@ -227,7 +227,8 @@ const SOME: usize = 512;
 fn short_rows<T: Lane, U: Pod>(
     threads: &Threads,
     plan: &Broadcast<2>,
-    (len, strides): (usize, [usize; 2]),
+    len: usize,
+    strides: [usize; 2],
     operands: &Untyped<T, U>,
     row: RowFn<T, U>,
 ) {
@@ -242,12 +243,11 @@ fn short_rows<T: Lane, U: Pod>(
                 match (step, stride) {
                     (1, stride) if stride == len => return from,
                     (1, 0) => repeat(from, len, rows, workspace.as_mut_ptr().cast()),
-                    _ => gather_columns(
-                        from,
-                        (len, step),
-                        (rows, stride),
-                        workspace.as_mut_ptr().cast(),
-                    ),
+                    _ => {
+                        let elements = Axis { len, stride: step };
+                        let rows = Axis { len: rows, stride };
+                        gather_columns(from, elements, rows, workspace.as_mut_ptr().cast());
+                    }
                 }
                 workspace.as_ptr().cast()
             });
@@ -275,23 +275,26 @@ unsafe fn repeat<T: Pod>(from: *const T, len: usize, rows: usize, to: *mut T) {
     }
 }
 
-/// Copies rows of `len` elements to contiguous memory. Elements are `step` apart, rows `stride`.
+/// Elements or rows that are `stride` elements apart.
+#[derive(Clone, Copy)]
+struct Axis {
+    len: usize,
+    stride: usize,
+}
+
+/// Copies rows of elements to contiguous memory.
 ///
 /// # Safety
 /// `from` has these elements, and `to` holds them.
-unsafe fn gather_columns<T: Pod>(
-    from: *const T,
-    (len, step): (usize, usize),
-    (rows, stride): (usize, usize),
-    to: *mut T,
-) {
-    debug_assert!(rows * len <= SOME);
-    for row in 0..rows {
+unsafe fn gather_columns<T: Pod>(from: *const T, elements: Axis, rows: Axis, to: *mut T) {
+    let len = elements.len;
+    debug_assert!(rows.len * len <= SOME);
+    for row in 0..rows.len {
         // SAFETY: the caller's promise.
         unsafe {
-            let (from, to) = (from.add(row * stride), to.add(row * len));
+            let (from, to) = (from.add(row * rows.stride), to.add(row * len));
             for i in 0..len {
-                *to.add(i) = *from.add(i * step);
+                *to.add(i) = *from.add(i * elements.stride);
             }
         }
     }

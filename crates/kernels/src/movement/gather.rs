@@ -41,7 +41,7 @@ impl GatherPlan {
         if batch * count * inner == 1
             && let Ok(index) = normal(indices[0], size)
         {
-            return column(threads, data, (size, index), out);
+            return self.column(threads, data, index, out);
         }
         let grain = GRAIN / size_of::<T>() / inner;
         let shared = Slice::new(out);
@@ -54,37 +54,39 @@ impl GatherPlan {
                 let indices = &indices[slice / outer * count + first..][..some];
                 // SAFETY: entries are disjoint parts of the output.
                 let to = unsafe { shared.part(entry * inner, some * inner) };
-                take(from, indices, (size, inner), to);
+                self.take(from, indices, to);
                 entry += some;
             }
         });
     }
-}
 
-/// Copies element `index` of every `size` elements.
-fn column<T: Pod>(threads: &Threads, data: &[T], (size, index): (usize, usize), out: &mut [T]) {
-    // Each element costs a whole cache line.
-    let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
-    threads.par_chunks_mut(out, 1, grain, |first, out| {
-        let from = &data[first * size..][..out.len() * size];
-        for (to, row) in out.iter_mut().zip(from.chunks_exact(size)) {
-            *to = row[index];
-        }
-    });
-}
-
-/// Copies the entries of one slice that the indices choose.
-fn take<T: Pod>(from: &[T], indices: &[i64], (size, inner): (usize, usize), to: &mut [T]) {
-    if inner == 1 {
-        for (to, index) in to.iter_mut().zip(indices) {
-            *to = normal(*index, size).map_or_else(|_| T::default(), |i| from[i]);
-        }
-        return;
+    /// Copies entry `index`, which is one element, of every slice.
+    fn column<T: Pod>(&self, threads: &Threads, data: &[T], index: usize, out: &mut [T]) {
+        let size = self.size;
+        // Each element costs a whole cache line.
+        let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
+        threads.par_chunks_mut(out, 1, grain, |first, out| {
+            let from = &data[first * size..][..out.len() * size];
+            for (to, row) in out.iter_mut().zip(from.chunks_exact(size)) {
+                *to = row[index];
+            }
+        });
     }
-    for (to, index) in to.chunks_exact_mut(inner).zip(indices) {
-        match normal(*index, size) {
-            Ok(index) => to.copy_from_slice(&from[index * inner..][..inner]),
-            Err(_) => to.fill(T::default()),
+
+    /// Copies the entries of one slice that the indices choose.
+    fn take<T: Pod>(&self, from: &[T], indices: &[i64], to: &mut [T]) {
+        let GatherPlan { size, inner, .. } = *self;
+        if inner == 1 {
+            for (to, index) in to.iter_mut().zip(indices) {
+                *to = normal(*index, size).map_or_else(|_| T::default(), |i| from[i]);
+            }
+            return;
+        }
+        for (to, index) in to.chunks_exact_mut(inner).zip(indices) {
+            match normal(*index, size) {
+                Ok(index) => to.copy_from_slice(&from[index * inner..][..inner]),
+                Err(_) => to.fill(T::default()),
+            }
         }
     }
 }

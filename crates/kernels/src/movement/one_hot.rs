@@ -2,22 +2,24 @@
 
 use crate::base::num::Pod;
 use crate::base::par::Threads;
+use crate::base::slices::AlongAxis;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// A tensor `[outer, depth, inner]` of `off`. Each of `[outer, inner]` places sets one of `depth`
-/// elements to `on`, or none if it is `None` or out of range.
+/// A tensor of `off`. Each of `[outer, inner]` places sets one of the `size` elements along the axis
+/// to `on`, or none if it is `None` or out of range.
 ///
 /// # Panics
 /// When the number of places is another.
 pub fn one_hot<T: Pod>(
     threads: &Threads,
     places: &[Option<usize>],
-    (depth, inner): (usize, usize),
+    along: AlongAxis,
     (on, off): (T, T),
     out: &mut [T],
 ) {
+    let AlongAxis { size: depth, inner, .. } = along;
     out_slices(threads, depth * inner, out, |slice, part| {
         part.fill(off);
         for (i, place) in places[slice * inner..][..inner].iter().enumerate() {
@@ -28,24 +30,30 @@ pub fn one_hot<T: Pod>(
     });
 }
 
-/// Matrices of `columns` columns and `matrix` elements each, with `one` on the diagonal that begins
-/// at column `diagonal` or, if negative, at row `-diagonal`.
-pub fn eye<T: Pod>(
-    threads: &Threads,
-    (matrix, columns): (usize, usize),
-    diagonal: i64,
-    one: T,
-    out: &mut [T],
-) {
-    out_slices(threads, matrix, out, |_, part| {
-        part.fill(T::default());
-        for (row, part) in part.chunks_exact_mut(columns).enumerate() {
-            let column = usize::try_from((row as i64).saturating_add(diagonal));
-            if let Some(place) = column.ok().and_then(|column| part.get_mut(column)) {
-                *place = one;
+/// Matrices with ones on a diagonal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eye {
+    /// Rows of each matrix.
+    pub rows: usize,
+    /// Columns of each matrix.
+    pub columns: usize,
+    /// The column that the diagonal begins at or, if negative, minus the row.
+    pub diagonal: i64,
+}
+
+impl Eye {
+    /// Writes as many matrices as fit, with `one` on the diagonal.
+    pub fn run<T: Pod>(self, threads: &Threads, one: T, out: &mut [T]) {
+        out_slices(threads, self.rows * self.columns, out, |_, part| {
+            part.fill(T::default());
+            for (row, part) in part.chunks_exact_mut(self.columns).enumerate() {
+                let column = usize::try_from((row as i64).saturating_add(self.diagonal));
+                if let Some(place) = column.ok().and_then(|column| part.get_mut(column)) {
+                    *place = one;
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// Calls `f` with each slice of `size` elements and its index.
@@ -70,16 +78,28 @@ mod tests {
     fn places_are_marked() {
         let mut out = [0u8; 12];
         let places = [Some(0), Some(1), None, Some(2), Some(9), Some(0)];
-        one_hot(Threads::single(), &places, (2, 3), (7, 1), &mut out);
+        one_hot(
+            Threads::single(),
+            &places,
+            AlongAxis { outer: 2, size: 2, inner: 3 },
+            (7, 1),
+            &mut out,
+        );
         assert_eq!(out, [7, 1, 1, 1, 7, 1, 1, 1, 7, 1, 1, 1]);
-        one_hot(Threads::single(), &[], (0, 3), (7, 1), &mut out[..0]);
+        one_hot(
+            Threads::single(),
+            &[],
+            AlongAxis { outer: 0, size: 0, inner: 3 },
+            (7, 1),
+            &mut out[..0],
+        );
     }
 
     #[test]
     fn diagonals_shift() {
         let eye = |diagonal: i64| {
             let mut out = [9u8; 12];
-            eye(Threads::single(), (6, 3), diagonal, 1, &mut out);
+            Eye { rows: 2, columns: 3, diagonal }.run(Threads::single(), 1, &mut out);
             assert_eq!(out[..6], out[6..]);
             out[..6].to_vec()
         };

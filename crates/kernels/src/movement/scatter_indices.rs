@@ -4,6 +4,7 @@
 //! put back in order. Such a run costs no more than its copy.
 
 use crate::base::par::Threads;
+use crate::base::slices::AlongAxis;
 use crate::movement::indices::{IndexRows, OutOfRange, Row, normal};
 
 /// Contiguous elements.
@@ -19,6 +20,16 @@ pub struct Run {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     lists: Vec<Vec<Run>>,
+}
+
+/// Rows of indices, and the size of what each index selects.
+#[derive(Clone, Copy)]
+struct Table {
+    rows: usize,
+    /// Indices in a row.
+    len: usize,
+    /// Elements of the slice that an index selects.
+    inner: usize,
 }
 
 /// Indices that a thread converts at a time.
@@ -42,21 +53,22 @@ impl Places {
     ) -> Result<Places, OutOfRange> {
         let rows = IndexRows::new((data, axis), sizes);
         let count = indices.len().div_ceil(rows.len().max(1));
-        Places::of_rows(threads, indices, (count, rows.len(), 1), |i| rows.row(i))
+        let table = Table { rows: count, len: rows.len(), inner: 1 };
+        Places::of_rows(threads, indices, table, |i| rows.row(i))
     }
 
-    /// Slices of `inner` elements. There are `outer` tensors of `size` slices each; `indices`
-    /// selects the same ones in each tensor.
+    /// Entries of a tensor along an axis; `indices` selects the same ones in each outer slice.
     ///
     /// # Errors
     /// As [`Places::along`].
     pub fn slices<I: Copy + Sync + Into<i64>>(
         threads: &Threads,
         indices: &[I],
-        (outer, size, inner): (usize, usize, usize),
+        along: AlongAxis,
     ) -> Result<Places, OutOfRange> {
+        let AlongAxis { outer, size, inner } = along;
         let row = |i| Row { base: i * size * inner, step: 0, stride: inner, size };
-        Places::of_rows(threads, indices, (outer, indices.len(), inner), row)
+        Places::of_rows(threads, indices, Table { rows: outer, len: indices.len(), inner }, row)
     }
 
     /// Slices of `inner` elements at `positions`.
@@ -71,15 +83,14 @@ impl Places {
         self.lists.iter().flatten().copied()
     }
 
-    /// Slices of `inner` elements for `count` rows of `len` indices; if there are fewer indices,
-    /// the rows share them.
+    /// The slices that a table of indices selects; if there are fewer indices, its rows share them.
     fn of_rows<I: Copy + Sync + Into<i64>>(
         threads: &Threads,
         indices: &[I],
-        (count, len, inner): (usize, usize, usize),
+        Table { rows, len, inner }: Table,
         row: impl Fn(usize) -> Row + Sync,
     ) -> Result<Places, OutOfRange> {
-        let all = count * len;
+        let all = rows * len;
         let mut lists = vec![Ok(Vec::new()); all.div_ceil(BLOCK)];
         let list = |block: usize| {
             let mut runs = Vec::new();
@@ -219,9 +230,10 @@ mod tests {
     #[test]
     fn neighbours_are_one_run() {
         let counting: Vec<i32> = (5..105).collect();
-        let found = Places::slices(Threads::single(), &counting, (1, 200, 3)).unwrap();
+        let along = |outer| AlongAxis { outer, size: 200, inner: 3 };
+        let found = Places::slices(Threads::single(), &counting, along(1)).unwrap();
         assert!(found.runs().eq([Run { at: 15, len: 300 }]));
-        let found = Places::slices(Threads::single(), &counting[..2], (2, 200, 3)).unwrap();
+        let found = Places::slices(Threads::single(), &counting[..2], along(2)).unwrap();
         assert!(found.runs().eq([Run { at: 15, len: 6 }, Run { at: 615, len: 6 }]));
         let same: Vec<i32> = (0..300).map(|i| 2 - i / 100).collect();
         let found = Places::along(Threads::single(), (&[4, 10, 10], 0), &[3, 10, 10], &same);
@@ -234,7 +246,8 @@ mod tests {
     #[test]
     fn the_first_index_out_of_range_is_named() {
         let mut indices: Vec<i64> = (0..70_000).collect();
-        let find = |indices: &[i64]| Places::slices(&Threads::new(3), indices, (1, 69_999, 2));
+        let along = AlongAxis { outer: 1, size: 69_999, inner: 2 };
+        let find = |indices: &[i64]| Places::slices(&Threads::new(3), indices, along);
         assert_eq!(find(&indices), Err(OutOfRange { index: 69_999, size: 69_999 }));
         indices[40_000] = -70_000;
         assert_eq!(find(&indices), Err(OutOfRange { index: -70_000, size: 69_999 }));

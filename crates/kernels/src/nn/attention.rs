@@ -7,8 +7,8 @@ use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::base::slices::LANES;
 use crate::gemm::{
-    Gemm, Layout, Lhs, Operand, PostOp, Precision, Rhs, SMALL_M_ROWS, add, add_number, pack_into,
-    panels_len, rows_per_block,
+    Gemm, Layout, Lhs, Operand, PostOp, Precision, Rhs, RhsSize, SMALL_M_ROWS, add, add_number,
+    pack_into, panels_len, rows_per_block,
 };
 use crate::nn::softmax::softmax_rows;
 
@@ -169,8 +169,8 @@ impl Attention {
                 let from = UnalignedF32::of(from);
                 pack_into(Threads::single(), from, layout, size, self.precision(), to);
             };
-            pack(head.key, keys, (self.depth, self.terms), k);
-            pack(head.value, values, (self.terms, self.width), v);
+            pack(head.key, keys, RhsSize { k: self.depth, n: self.terms }, k);
+            pack(head.value, values, RhsSize { k: self.terms, n: self.width }, v);
             (Rhs::Panels(k), Rhs::Panels(v))
         };
         for first in rows.clone().step_by(self.block()) {

@@ -60,6 +60,24 @@ pub struct Target {
     pub labels: Vec<usize>,
 }
 
+/// Sizes of the logits of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogitSizes {
+    /// Steps of the longest sequence.
+    pub steps: usize,
+    /// Classes, the blank among them.
+    pub classes: usize,
+}
+
+/// How a path of classes is read as labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathRule {
+    /// The class that stands for no label.
+    pub blank: usize,
+    /// Whether repetitions of a class are one label.
+    pub merges: bool,
+}
+
 /// The negative logarithm of the likelihood of each target, given logits
 /// `[targets, steps, classes]`.
 ///
@@ -67,17 +85,17 @@ pub struct Target {
 /// When a slice is too short, or a label or the blank is not a class.
 pub fn loss<T: StoredReal>(
     threads: &Threads,
-    (steps, classes): (usize, usize),
+    LogitSizes { steps, classes }: LogitSizes,
     logits: &[T],
     targets: &[Target],
-    (blank, merges): (usize, bool),
+    rule: PathRule,
     out: &mut [T],
 ) {
     let grain = GRAIN.div_ceil(steps * classes + 1);
     threads.par_chunks_mut(out, 1, grain, |first, part| {
         for (i, to) in part.iter_mut().enumerate() {
             let logits = &logits[(first + i) * steps * classes..][..steps * classes];
-            let likelihood = likelihood(classes, logits, &targets[first + i], (blank, merges));
+            let likelihood = likelihood(classes, logits, &targets[first + i], rule);
             *to = crate::base::num::Wide::narrow(T::Wide::default() - likelihood);
         }
     });
@@ -89,7 +107,7 @@ fn likelihood<T: StoredReal>(
     classes: usize,
     logits: &[T],
     target: &Target,
-    (blank, merges): (usize, bool),
+    PathRule { blank, merges }: PathRule,
 ) -> T::Wide {
     let labels = &target.labels;
     let never = T::Wide::of(f64::NEG_INFINITY);
@@ -186,8 +204,9 @@ mod tests {
             (0..targets.len() * steps * classes).map(|i| (i * 37 % 23) as f64 * 0.2).collect();
         for merges in [false, true] {
             let mut out = vec![f64::NAN; targets.len()];
-            let how = (1, merges);
-            loss(&Threads::new(2), (steps, classes), &logits, &targets, how, &mut out);
+            let rule = PathRule { blank: 1, merges };
+            let sizes = LogitSizes { steps, classes };
+            loss(&Threads::new(2), sizes, &logits, &targets, rule, &mut out);
             for ((i, target), found) in targets.iter().enumerate().zip(&out) {
                 let own = &logits[i * steps * classes..];
                 let exact = by_hand(own, classes, target, 1, merges);
@@ -200,7 +219,9 @@ mod tests {
     fn large_logits_do_not_overflow() {
         let target = Target { steps: 1, labels: vec![1] };
         let mut out = [0f32];
-        loss(Threads::single(), (1, 2), &[1000f32, 900.0], &[target], (0, true), &mut out);
+        let (sizes, rule) =
+            (LogitSizes { steps: 1, classes: 2 }, PathRule { blank: 0, merges: true });
+        loss(Threads::single(), sizes, &[1000f32, 900.0], &[target], rule, &mut out);
         assert_eq!(out, [100.0]);
     }
 }

@@ -5,7 +5,7 @@
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::{InOut, ScratchPool};
-use crate::gemm::{Gemm, Lhs, Precision, Rhs, plain};
+use crate::gemm::{Gemm, GemmSize, Lhs, Precision, Rhs, plain};
 use crate::math::real::Real;
 use crate::math::unary::{Unary, unary_f32, unary_f64};
 use crate::multiversion;
@@ -58,11 +58,11 @@ pub trait Number: Real + Pod {
     /// Transposed weights.
     type Matrix<'a>: Copy + Send + Sync;
 
-    /// `c = a b` with `m` rows, `n` columns and `k` elements along k.
+    /// `c = a b`.
     fn gemm(
         crew: (&Threads, &ScratchPool),
         a: &[Self],
-        mnk: (usize, usize, usize),
+        size: GemmSize,
         b: Self::Matrix<'_>,
         c: &mut [Self],
     );
@@ -77,7 +77,7 @@ impl Number for f32 {
     fn gemm(
         (threads, scratch): (&Threads, &ScratchPool),
         values: &[f32],
-        (m, n, k): (usize, usize, usize),
+        GemmSize { m, n, k }: GemmSize,
         b: Rhs<'_>,
         c: &mut [f32],
     ) {
@@ -97,11 +97,11 @@ impl Number for f64 {
     fn gemm(
         (threads, _): (&Threads, &ScratchPool),
         a: &[f64],
-        mnk: (usize, usize, usize),
+        size: GemmSize,
         b: &[f64],
         c: &mut [f64],
     ) {
-        plain(threads, mnk, a, b, c);
+        plain(threads, size, a, b, c);
     }
 
     fn apply(function: Unary, values: &mut [f64]) {
@@ -187,8 +187,8 @@ impl Recurrence {
         let mut projected = scratch.take::<R>(self.directions.len() * rows * columns);
         let parts = projected.chunks_mut((rows * columns).max(1));
         for (weights, part) in operands.weights.iter().zip(parts) {
-            let mnk = (rows, columns, self.width);
-            R::gemm((threads, scratch), operands.x, mnk, *weights, part);
+            let size = GemmSize { m: rows, n: columns, k: self.width };
+            R::gemm((threads, scratch), operands.x, size, *weights, part);
         }
         let work = self.directions.len() * rows * columns * self.hidden;
         let threads = if work < GRAIN { Threads::single() } else { threads };
@@ -269,6 +269,15 @@ struct State<'a, R> {
     gates: [&'a mut [R]; 2],
 }
 
+/// A sequence of those that a thread runs together.
+#[derive(Clone, Copy)]
+struct Sequence {
+    /// Its index in the batch.
+    row: usize,
+    /// Its index in the [`State`].
+    at: usize,
+}
+
 /// The operands of a sequence in a step.
 struct StepBuffers<'a, R> {
     x: &'a [R],
@@ -297,13 +306,14 @@ impl<R: Number> Walk<'_, '_, R> {
         let lengths = &self.operands.lengths[rows.clone()];
         for step in 0..lengths.iter().copied().max().unwrap_or(0) {
             for (i, gates) in gemms.iter().enumerate() {
-                let mnk = (count, gates * hidden, hidden);
+                let size = GemmSize { m: count, n: gates * hidden, k: hidden };
                 let from = if i == 0 { &*state.h } else { &*state.reset };
                 let matrix = self.operands.recurrent[direction * gemms.len() + i];
-                R::gemm(crew, from, mnk, matrix, state.gates[i]);
+                R::gemm(crew, from, size, matrix, state.gates[i]);
                 let last = i + 1 == gemms.len();
                 for at in (0..count).filter(|at| step < lengths[*at]) {
-                    self.step(direction, (rows.start + at, at), step, last, &mut state);
+                    let sequence = Sequence { row: rows.start + at, at };
+                    self.step(direction, sequence, step, last, &mut state);
                 }
             }
         }
@@ -331,12 +341,11 @@ impl<R: Number> Walk<'_, '_, R> {
         (row * self.of.directions.len() + direction) * self.of.hidden
     }
 
-    /// Completes a step of one sequence after a GEMM; its index is `row` in the batch and `at` in
-    /// the state.
+    /// Completes a step of one sequence after a GEMM.
     fn step(
         &self,
         direction: usize,
-        (row, at): (usize, usize),
+        Sequence { row, at }: Sequence,
         step: usize,
         last: bool,
         state: &mut State<'_, R>,

@@ -71,7 +71,7 @@ multiversion! {
                     }
                 }
             }
-            some_rows::<T::Wide, ROWS_AT_ONCE>(rows.as_flattened_mut(), (columns, NARROW));
+            some_rows::<T::Wide, ROWS_AT_ONCE>(rows.as_flattened_mut(), RowLayout { columns, stride: NARROW });
             for (row, line) in rows.iter().take(some).enumerate() {
                 for at in (0..width).step_by(LANES) {
                     let mut y = [T::default(); LANES];
@@ -100,17 +100,25 @@ multiversion! {
         let whole = rows.len() / columns / ROWS_AT_ONCE * ROWS_AT_ONCE;
         let (groups, rest) = rows.split_at_mut(whole * columns);
         for group in groups.chunks_exact_mut(ROWS_AT_ONCE * columns) {
-            some_rows::<f32, ROWS_AT_ONCE>(group, (columns, columns));
+            some_rows::<f32, ROWS_AT_ONCE>(group, RowLayout { columns, stride: columns });
         }
         for row in rest.chunks_exact_mut(columns) {
-            some_rows::<f32, 1>(row, (columns, columns));
+            some_rows::<f32, 1>(row, RowLayout { columns, stride: columns });
         }
     }
 }
 
-/// Softmax of the first `columns` elements of rows with distance `stride`.
+/// Rows of a matrix whose first `columns` elements count, `stride` elements apart.
+#[derive(Clone, Copy)]
+struct RowLayout {
+    columns: usize,
+    stride: usize,
+}
+
+/// Softmax of rows.
 #[inline(always)]
-fn some_rows<W: Real, const R: usize>(rows: &mut [W], (columns, stride): (usize, usize)) {
+fn some_rows<W: Real, const R: usize>(rows: &mut [W], layout: RowLayout) {
+    let RowLayout { columns, stride } = layout;
     let larger = |a, b| if b > a { b } else { a };
     let mut tops = [[W::of(f64::NEG_INFINITY); LANES]; R];
     for at in (0..columns).step_by(LANES) {

@@ -2,6 +2,7 @@
 
 use crate::base::num::{Stored, Wide as _};
 use crate::base::par::{Slice, Threads};
+use crate::base::slices::AlongAxis;
 use crate::math::arithmetic::Arithmetic;
 
 /// Lines that are summed together, as lanes.
@@ -10,11 +11,11 @@ const TILE: usize = 64;
 /// Additions that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// The options of a cumulative sum along the middle one of three axes.
+/// The options of a cumulative sum along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CumSum {
-    /// Size of the axes before, of the axis, and of the axes after.
-    pub sizes: [usize; 3],
+    /// The tensor, along the axis.
+    pub along: AlongAxis,
     /// Whether an element is left out of its own sum.
     pub exclusive: bool,
     /// Whether sums start at the end.
@@ -30,8 +31,8 @@ impl CumSum {
     where
         T::Wide: Arithmetic,
     {
-        let [outer, size, inner] = self.sizes;
-        assert!(from.len() == outer * size * inner && to.len() == from.len());
+        let AlongAxis { outer, size, inner } = self.along;
+        assert!(from.len() == self.along.count() && to.len() == from.len());
         let (tiles, to) = (inner.div_ceil(TILE), Slice::new(to));
         let grain = GRAIN.div_ceil(size.max(1) * TILE.min(inner.max(1)));
         threads.par_ranges(outer * tiles, grain, |range| {
@@ -73,8 +74,9 @@ mod tests {
         let from: Vec<i32> = (0..2 * 3 * 70).map(|i| i * i % 101).collect();
         for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
             for sizes in [[2, 3, 70], [6, 70, 1], [1, 420, 1], [1, 5, 84]] {
+                let along = AlongAxis::new(&sizes, 1);
                 let mut to = vec![0; from.len()];
-                CumSum { sizes, exclusive, reverse }.run(&Threads::new(2), &from, &mut to);
+                CumSum { along, exclusive, reverse }.run(&Threads::new(2), &from, &mut to);
                 let [_, size, inner] = sizes;
                 for (i, sum) in to.iter().enumerate() {
                     let (own, first) = (i / inner % size, i - i / inner % size * inner);
@@ -96,7 +98,8 @@ mod tests {
     #[test]
     fn integers_wrap() {
         let mut to = [0u8; 2];
-        let plan = CumSum { sizes: [1, 2, 1], exclusive: false, reverse: false };
+        let along = AlongAxis { outer: 1, size: 2, inner: 1 };
+        let plan = CumSum { along, exclusive: false, reverse: false };
         plan.run(Threads::single(), &[200, 100], &mut to);
         assert_eq!(to, [200, 44]);
     }

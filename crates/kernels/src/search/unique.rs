@@ -2,6 +2,7 @@
 //! including itself, and is larger.
 
 use crate::base::num::Stored;
+use crate::base::slices::AlongAxis;
 use crate::search::order::Order;
 
 /// The unique elements.
@@ -15,16 +16,17 @@ pub struct Unique {
     pub counts: Vec<usize>,
 }
 
-/// Compares slices along the middle axis of data of sizes `outer`, `size`, `inner`, element by
-/// element in order. The result is `sorted`, or in the order of first occurrence.
+/// Compares the slices along an axis, element by element in order. The result is `sorted`, or in the
+/// order of first occurrence.
 ///
 /// # Panics
 /// When the data does not have these sizes.
-pub fn unique<T: Stored>(data: &[T], [outer, size, inner]: [usize; 3], sorted: bool) -> Unique
+pub fn unique<T: Stored>(data: &[T], along: AlongAxis, sorted: bool) -> Unique
 where
     T::Wide: Order,
 {
-    assert_eq!(data.len(), outer * size * inner);
+    assert_eq!(data.len(), along.count());
+    let AlongAxis { outer, size, inner } = along;
     let len = outer * inner;
     let mut ranks = Vec::with_capacity(data.len());
     let mut comparable = vec![true; size];
@@ -78,25 +80,30 @@ fn by_occurrence(found: &Unique) -> Unique {
 mod tests {
     use super::*;
 
+    /// Entries of one element.
+    fn along(outer: usize, size: usize) -> AlongAxis {
+        AlongAxis { outer, size, inner: 1 }
+    }
+
     #[test]
     fn elements_sorted_or_as_they_occur() {
         let data = [3i8, -1, 3, 7, -1, 3];
-        let found = unique(&data, [1, 6, 1], true);
+        let found = unique(&data, along(1, 6), true);
         assert_eq!((found.first, found.counts), (vec![1, 0, 3], vec![2, 3, 1]));
         assert_eq!(found.inverse, [1, 0, 1, 2, 0, 1]);
-        let found = unique(&data, [1, 6, 1], false);
+        let found = unique(&data, along(1, 6), false);
         assert_eq!((found.first, found.counts), (vec![0, 1, 3], vec![3, 2, 1]));
         assert_eq!(found.inverse, [0, 1, 0, 2, 1, 0]);
     }
 
     #[test]
     fn slices_and_special_values() {
-        let found = unique(&[1, 2, 1, 5, 6, 5], [2, 3, 1], true);
+        let found = unique(&[1, 2, 1, 5, 6, 5], along(2, 3), true);
         assert_eq!((found.first, found.inverse), (vec![0, 1], vec![0, 1, 0]));
         let data = [f32::NAN, 0.0, -0.0, f32::NAN];
-        assert_eq!(unique(&data, [1, 4, 1], true).first, [1, 0, 3]);
-        assert_eq!(unique(&[i64::MAX; 2], [1, 2, 1], true).counts, [2]);
-        assert_eq!(unique::<u8>(&[], [0, 3, 2], false).counts, [3]);
-        assert_eq!(unique::<u8>(&[], [1, 0, 1], true), Unique::default());
+        assert_eq!(unique(&data, along(1, 4), true).first, [1, 0, 3]);
+        assert_eq!(unique(&[i64::MAX; 2], along(1, 2), true).counts, [2]);
+        assert_eq!(unique::<u8>(&[], AlongAxis { outer: 0, size: 3, inner: 2 }, false).counts, [3]);
+        assert_eq!(unique::<u8>(&[], along(1, 0), true), Unique::default());
     }
 }

@@ -20,6 +20,15 @@ pub struct Frames {
     pub fft: Fft,
 }
 
+/// How the frames of an inverse transform become a signal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placement {
+    /// The offset of a signal in its first frame.
+    pub start: usize,
+    /// Factor of the result.
+    pub scale: f64,
+}
+
 /// Multiplications that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
@@ -84,7 +93,7 @@ impl Frames {
     }
 
     /// Inverse: adds up the windowed frames of the spectra, and divides by the sum of the squared
-    /// windows. A signal begins at element `start` of its first frame.
+    /// windows.
     ///
     /// # Panics
     /// When a slice has another size.
@@ -92,7 +101,7 @@ impl Frames {
         &self,
         threads: &Threads,
         (spectra, window): (&[T], &[T]),
-        (start, scale): (usize, f64),
+        Placement { start, scale }: Placement,
         signals: &mut [T],
     ) {
         assert_eq!(spectra.len(), 2 * self.batch * self.count * self.bins());
@@ -148,7 +157,8 @@ mod tests {
             let at = 2 * frames.place(0, 1, 0);
             assert!((f64::from(spectra[at]) - mean).abs() < 1e-5);
             let mut back = vec![9.0f32; 46];
-            frames.inverse(&Threads::new(2), (&spectra, &window), (0, 1.0), &mut back);
+            let placement = Placement { start: 0, scale: 1.0 };
+            frames.inverse(&Threads::new(2), (&spectra, &window), placement, &mut back);
             for (i, (a, b)) in signal.iter().zip(&back).enumerate() {
                 // The window is 0 at both ends of a frame.
                 let expected = if matches!(i % 23, 0 | 22) { 0.0 } else { *a };

@@ -35,10 +35,18 @@ impl Plane {
         self.start + image * self.image + row * self.row + column * self.column
     }
 
-    /// Whether all elements of `batch` images of `rows` by `columns` are within `len` elements.
-    fn fits(&self, (batch, rows, columns): (usize, usize, usize), len: usize) -> bool {
+    /// Whether all elements are within `len` elements.
+    fn fits(&self, PlaneSize { batch, rows, columns }: PlaneSize, len: usize) -> bool {
         batch * rows * columns == 0 || self.at(batch - 1, rows - 1, columns - 1) < len
     }
+}
+
+/// The size of a plane, over all images.
+#[derive(Clone, Copy)]
+struct PlaneSize {
+    batch: usize,
+    rows: usize,
+    columns: usize,
 }
 
 /// Elements that are worth a second thread.
@@ -54,13 +62,12 @@ fn save<T: Pixel, W: Real>(value: W) -> T {
 }
 
 impl Images {
-    /// Images, rows and columns.
-    fn luma(&self) -> (usize, usize, usize) {
-        (self.batch, self.height, self.width)
+    fn luma(&self) -> PlaneSize {
+        PlaneSize { batch: self.batch, rows: self.height, columns: self.width }
     }
 
-    fn chroma(&self) -> (usize, usize, usize) {
-        (self.batch, self.height / 2, self.width / 2)
+    fn chroma(&self) -> PlaneSize {
+        PlaneSize { batch: self.batch, rows: self.height / 2, columns: self.width / 2 }
     }
 
     /// RGB from the planes `y`, `u` and `v`, computed in `W`.

@@ -8,8 +8,18 @@ use crate::tensor::convert::convert_tensor;
 use crate::tensor::{Sizes, Tensor};
 use ir::ElementType;
 use kernels::gemm::{
-    Compressed, CompressedPanels, DynamicPanels, GroupParams, Packed, Precision, Rhs, WeightFormat,
+    Compressed, CompressedPanels, DynamicPanels, GroupParams, Packed, Precision, Rhs, RhsSize,
+    WeightFormat,
 };
+
+/// Strides of the scales or zero points of groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FactorStrides {
+    /// From one column of B to the next.
+    pub(crate) column: usize,
+    /// From one group of k to the next.
+    pub(crate) group: usize,
+}
 
 /// How B of a GEMM is stored: an input with the elements, followed by scales and zero points.
 #[derive(Clone, Debug)]
@@ -21,10 +31,10 @@ pub(crate) struct Weights {
     pub(crate) by_rows: bool,
     /// Elements of k per group.
     pub(crate) group: usize,
-    /// Strides of the scales along columns and along groups, if there are any.
-    pub(crate) scales: Option<(usize, usize)>,
+    /// How the scales lie, if there are any.
+    pub(crate) scales: Option<FactorStrides>,
     /// The same for zero points.
-    pub(crate) zeros: Option<(usize, usize)>,
+    pub(crate) zeros: Option<FactorStrides>,
     /// The precision of the packed weights, if later runs do not read them compressed.
     pub(crate) widened: Option<Precision>,
     /// The type of A that they are multiplied with.
@@ -140,7 +150,8 @@ pub(crate) struct Stored<'a> {
 impl Stored<'_> {
     fn matrix(&self) -> Compressed<'_> {
         let Weights { format, by_rows, group, ref sizes, .. } = *self.weights;
-        let size = if by_rows { (sizes[0], sizes[1]) } else { (sizes[1], sizes[0]) };
+        let (k, n) = if by_rows { (sizes[0], sizes[1]) } else { (sizes[1], sizes[0]) };
+        let size = RhsSize { k, n };
         let scales = factors(&self.scales, self.weights.scales);
         let zeros = self.zeros.is_some().then(|| factors(&self.zeros, self.weights.zeros));
         Compressed { bytes: self.bytes, format, by_rows, size, group, scales, zeros }
@@ -148,8 +159,8 @@ impl Stored<'_> {
 }
 
 /// The factors of each group, if the input exists.
-fn factors(tensor: &Option<Tensor>, apart: Option<(usize, usize)>) -> GroupParams<'_> {
+fn factors(tensor: &Option<Tensor>, strides: Option<FactorStrides>) -> GroupParams<'_> {
     let values = tensor.as_ref().and_then(|t| t.as_slice()).unwrap_or_default();
-    let (column, group) = apart.unwrap_or_default();
+    let FactorStrides { column, group } = strides.unwrap_or_default();
     GroupParams { values, column, group }
 }

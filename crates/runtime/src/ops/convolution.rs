@@ -99,7 +99,7 @@ impl ConvKind {
     pub(crate) fn memory(&self, threads: usize) -> KernelMemory {
         let (packed, scratch) = match self {
             ConvKind::Direct(conv) => (conv.packed_bytes(), conv.scratch_bytes(threads)),
-            ConvKind::Transposed(conv) => conv.memory(threads),
+            ConvKind::Transposed(conv) => (conv.packed_bytes(), conv.scratch_bytes(threads)),
         };
         KernelMemory { kept: 0, passing: packed + scratch }
     }

@@ -4,7 +4,7 @@ use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::Op;
 use infer::ops::ctc::{Ctc, Kind};
-use kernels::ctc::{Target, best, decode, loss};
+use kernels::ctc::{LogitSizes, PathRule, Target, best, decode, loss};
 use kernels::num::Stored;
 use kernels::real::StoredReal;
 use std::marker::PhantomData;
@@ -198,7 +198,8 @@ impl<T: StoredReal> Kernel for Loss<T> {
         let targets = lengths.into_iter().zip(counts).enumerate().map(target);
         let targets: Vec<Target> = targets.collect::<Result<_, _>>()?;
         let (logits, to) = (cx.input::<T>(0), cx.output::<T>(0));
-        loss(cx.threads(), (steps, classes), logits, &targets, (blank, self.merges), to);
+        let rule = PathRule { blank, merges: self.merges };
+        loss(cx.threads(), LogitSizes { steps, classes }, logits, &targets, rule, to);
         Ok(())
     }
 

@@ -8,15 +8,15 @@ use infer::rules::axes;
 use kernels::arithmetic::Arithmetic;
 use kernels::num::Stored;
 use kernels::reduce::cum_sum::CumSum;
+use kernels::slices::AlongAxis;
 
 impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let data = cx.sizes(0);
         let axis = if cx.input_count() > 1 { cx.int(1)? } else { 0 };
         let axis = axes::normalize(axis, data.len())?;
-        let (outer, inner) = (data[..axis].iter().product(), data[axis + 1..].iter().product());
-        let sizes = [outer, data[axis], inner];
-        let plan = CumSum { sizes, exclusive: self.is_exclusive(), reverse: self.is_reverse() };
+        let along = AlongAxis::new(data, axis);
+        let plan = CumSum { along, exclusive: self.is_exclusive(), reverse: self.is_reverse() };
         kernel_for!(cx, 0, number T => CumSumKernel { plan, lanes: Lanes::of::<T>() })
     }
 }

@@ -171,12 +171,8 @@ impl Contractions {
                 right = Stage::new(view, &[&batch[..], &summed, &columns].concat());
             }
             so_far = joined(&so_far, view, &[&batch[..], &rows, &columns].concat())?;
-            steps.push(Contraction::new(
-                left,
-                right,
-                (batch.len(), rows.len(), columns.len()),
-                transposed,
-            ));
+            let axes = AxisCounts { batch: batch.len(), rows: rows.len(), columns: columns.len() };
+            steps.push(Contraction::new(left, right, axes, transposed));
         }
         Ok(Contractions { steps, last: Stage::new(&so_far, output) })
     }
@@ -203,22 +199,30 @@ impl Contractions {
     }
 }
 
+/// How many axes of its operands become each axis of a GEMM.
+#[derive(Clone, Copy)]
+struct AxisCounts {
+    batch: usize,
+    rows: usize,
+    columns: usize,
+}
+
 impl Contraction {
-    /// The GEMM with these counts of batch axes, row axes and column axes.
+    /// The GEMM with these numbers of axes.
     fn new(
         left: Stage,
         right: Stage,
-        (batch, rows, columns): (usize, usize, usize),
+        AxisCounts { batch, rows, columns }: AxisCounts,
         transposed: bool,
     ) -> Contraction {
         let size = |sizes: &[usize]| sizes.iter().product::<usize>();
         let (count, m) = (size(&left.sizes[..batch]), size(&left.sizes[batch..batch + rows]));
         let k = size(&left.sizes[batch + rows..]);
-        let terms = left.sizes.len() - batch - rows;
+        let summed = left.sizes.len() - batch - rows;
         let n = size(if transposed {
             &right.sizes[batch..batch + columns]
         } else {
-            &right.sizes[batch + terms..]
+            &right.sizes[batch + summed..]
         });
         let b = if transposed { [count, n, k] } else { [count, k, n] };
         let shape = Shape::new(&[count, m, k], &b, false, transposed);

@@ -2,28 +2,27 @@
 
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
-use infer::ops::eye::Eye;
+use infer::ops::eye::Eye as Rule;
 use kernels::num::Stored;
-use kernels::one_hot::eye;
+use kernels::one_hot::Eye;
 use std::marker::PhantomData;
 
-impl Lower for Eye {
+impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let &[.., rows, columns] = cx.output_sizes(0)? else {
             return Err(LowerError::Unsupported("an output that is no matrix".into()));
         };
         let element_type = cx.output_type(0);
         with_type!(element_type, number T => {
-            let lies = (rows * columns, columns);
-            Box::new(EyeKernel::<T> { lies, of: PhantomData }) as Box<dyn Kernel>
+            Box::new(EyeKernel::<T> { rows, columns, of: PhantomData }) as Box<dyn Kernel>
         })
         .ok_or_else(|| LowerError::Unsupported(format!("matrices of {element_type}")))
     }
 }
 
 struct EyeKernel<T> {
-    /// Elements of a matrix, and its columns.
-    lies: (usize, usize),
+    rows: usize,
+    columns: usize,
     of: PhantomData<T>,
 }
 
@@ -33,7 +32,8 @@ impl<T: Stored> Kernel for EyeKernel<T> {
         let [diagonal] = diagonal[..] else {
             return Err(KernelError::at(2, "must hold one number"));
         };
-        eye(cx.threads(), self.lies, diagonal, T::from_i64(1), cx.output(0));
+        let eye = Eye { rows: self.rows, columns: self.columns, diagonal };
+        eye.run(cx.threads(), T::from_i64(1), cx.output(0));
         Ok(())
     }
 

@@ -5,12 +5,13 @@ use crate::kernel::dispatch::kernel_for;
 use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::group_normalization::GroupNormalization;
-use kernels::layer_norm::{Channels, normalize_groups};
+use kernels::layer_norm::{Channels, Groups, normalize_groups};
 use kernels::real::StoredReal;
 
 impl Lower for GroupNormalization {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let (channels, groups) = (channels(cx.sizes(0)), (self.groups(), self.epsilon()));
+        let channels = channels(cx.sizes(0));
+        let groups = Groups { count: self.groups(), eps: self.epsilon() };
         kernel_for!(cx, 0, float T => {
             let lanes = Lanes::of::<T>();
             GroupKernel { channels, groups, lanes }
@@ -20,8 +21,7 @@ impl Lower for GroupNormalization {
 
 struct GroupKernel<L> {
     channels: Channels,
-    /// Number of groups, and ε.
-    groups: (usize, f64),
+    groups: Groups,
     lanes: Lanes<L>,
 }
 

@@ -14,9 +14,9 @@ impl Lower for Rule {
         let mut axes = axes::normalize_all(&cx.ints(1)?, sizes.len(), 1)?.to_vec();
         axes.sort_unstable();
         axes.dedup();
-        let (alpha, beta, bias) = self.form();
-        let alpha = alpha / (self.size() as f64).powi(axes.len() as i32);
-        let plan = Lrn { sizes, axes, reach: self.size() / 2, alpha, beta, bias };
+        let alpha = self.alpha() / (self.size() as f64).powi(axes.len() as i32);
+        let (reach, beta, bias) = (self.size() / 2, self.beta(), self.bias());
+        let plan = Lrn { sizes, axes, reach, alpha, beta, bias };
         kernel_for!(cx, 0, float T => LrnKernel { plan, lanes: Lanes::of::<T>() })
     }
 }

@@ -12,7 +12,8 @@ use infer::ops::matmul::MatMul;
 use kernels::arithmetic::Arithmetic;
 use kernels::copy::{CopyPlan, dense_strides};
 use kernels::gemm::{
-    self, Gemm, GroupedGemm, Layout, Lhs, Packed, Precision, Rhs, plain, run_grouped, run_many,
+    self, Gemm, GemmSize, GroupedGemm, Layout, Lhs, Packed, Precision, Rhs, RhsSize, plain,
+    run_grouped, run_many,
 };
 use kernels::num::{Stored, UnalignedF32};
 use std::sync::Arc;
@@ -30,6 +31,13 @@ impl Lower for MatMul {
     }
 }
 
+/// The first elements of the operands of a GEMM.
+#[derive(Clone, Copy)]
+struct Offsets {
+    a: usize,
+    b: usize,
+}
+
 /// The GEMMs that a MatMul consists of.
 pub(crate) struct Shape {
     m: usize,
@@ -37,8 +45,8 @@ pub(crate) struct Shape {
     k: usize,
     transpose_a: bool,
     transpose_b: bool,
-    /// For each GEMM the offsets of A and B.
-    batches: Vec<(usize, usize)>,
+    /// For each GEMM where its operands begin.
+    batches: Vec<Offsets>,
     precision: Precision,
 }
 
@@ -62,11 +70,12 @@ impl Shape {
         // Batches that share B are one GEMM with more rows.
         if outer_b.iter().all(|s| *s == 1) && !transpose_a {
             let m = m * outer_a.iter().product::<usize>();
-            return Shape { m, n, k, transpose_a, transpose_b, batches: vec![(0, 0)], precision };
+            let batches = vec![Offsets { a: 0, b: 0 }];
+            return Shape { m, n, k, transpose_a, transpose_b, batches, precision };
         }
         let all = broadcast_shape(&[outer_a, outer_b]);
         let batches = offsets(&all, outer_a, m * k).into_iter().zip(offsets(&all, outer_b, k * n));
-        let batches = batches.collect();
+        let batches = batches.map(|(a, b)| Offsets { a, b }).collect();
         Shape { m, n, k, transpose_a, transpose_b, batches, precision }
     }
 
@@ -134,7 +143,7 @@ impl Shape {
         let own = |i: usize| post_ops.iter().map(|s| s.from_row(i * m)).collect::<Vec<_>>();
         let all: Vec<Vec<gemm::PostOp<'_>>> = (0..self.batches.len()).map(own).collect();
         let gemm = |i: usize| {
-            let (values, b) = (&a[self.batches[i].0..], right(self.batches[i].1));
+            let (values, b) = (&a[self.batches[i].a..], right(self.batches[i].b));
             let gemm = Gemm {
                 m,
                 n,
@@ -169,10 +178,10 @@ impl Shape {
             let strides = if transpose { vec![1, rows as isize] } else { dense_strides(&sizes) };
             CopyPlan::gather(&sizes, &strides, 0).run(cx.threads(), from, to);
         };
-        for ((at_a, at_b), c) in batches.iter().zip(c.chunks_mut((m * n).max(1))) {
-            transpose(transpose_a, &a[*at_a..], m, k, &mut left);
-            transpose(transpose_b, &b[*at_b..], k, n, &mut right);
-            plain(cx.threads(), (m, n, k), &left, &right, c);
+        for (at, c) in batches.iter().zip(c.chunks_mut((m * n).max(1))) {
+            transpose(transpose_a, &a[at.a..], m, k, &mut left);
+            transpose(transpose_b, &b[at.b..], k, n, &mut right);
+            plain(cx.threads(), GemmSize { m, n, k }, &left, &right, c);
         }
     }
 }
@@ -262,7 +271,7 @@ impl Float32 {
         let Shape { n, k, precision, .. } = self.shape;
         let (b, layout) = (cx.input::<UnalignedF32>(self.b), self.shape.layout());
         let layout_key = || format!("{layout:?}");
-        let pack = || Packed::new(cx.to_arena(), b, layout, (k, n), precision);
+        let pack = || Packed::new(cx.to_arena(), b, layout, RhsSize { k, n }, precision);
         Ok(packed
             .on_second_use(cx, layout_key, pack)
             .map_or(WeightsOperand::Unpacked(b, layout), WeightsOperand::Packed))

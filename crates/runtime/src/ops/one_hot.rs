@@ -5,34 +5,34 @@ use crate::prelude::*;
 use infer::ops::one_hot::OneHot;
 use kernels::num::Pod;
 use kernels::one_hot::one_hot;
+use kernels::slices::AlongAxis;
 use std::marker::PhantomData;
 
 impl Lower for OneHot {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let (indices, out) = (cx.sizes(0), cx.output_sizes(0)?);
-        let axis = self.axis(indices.len())?;
-        let (depth, inner) = (out[axis], indices[axis..].iter().product());
+        let axis = self.axis(cx.sizes(0).len())?;
+        let along = AlongAxis::new(cx.output_sizes(0)?, axis);
         let op = *self;
         kernel_for!(cx, 2, size T => {
-            OneHotKernel::<T> { op, lies: (depth, inner), of: PhantomData }
+            OneHotKernel::<T> { op, along, of: PhantomData }
         })
     }
 }
 
 struct OneHotKernel<T> {
     op: OneHot,
-    /// Depth, and elements per entry of the new axis.
-    lies: (usize, usize),
+    /// The output, along the new axis.
+    along: AlongAxis,
     of: PhantomData<T>,
 }
 
 impl<T: Pod> Kernel for OneHotKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let place = |index: i64| self.op.place(index, self.lies.0);
+        let place = |index: i64| self.op.place(index, self.along.size);
         let places: Vec<Option<usize>> = cx.ints(0).into_iter().map(place).collect();
         let one = |input: usize| cx.input::<T>(input).first().copied().unwrap_or_default();
         let values = (one(2), one(3));
-        one_hot(cx.threads(), &places, self.lies, values, cx.output(0));
+        one_hot(cx.threads(), &places, self.along, values, cx.output(0));
         Ok(())
     }
 

@@ -9,7 +9,7 @@ impl Lower for PriorBox {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let (rule, row) = (self.clone(), cx.output_sizes(0)?[1]);
         Ok(produce(cx, "prior box", move |inputs| {
-            let (cells, image) = areas(inputs)?;
+            let Areas { cells, image } = areas(inputs)?;
             let (grid, min_size) = grid(&rule, cells, image);
             let priors: Vec<Prior> = priors(&rule, &min_size, row / 4);
             output(&grid, &priors, rule.clip, &rule.variance, row)
@@ -17,8 +17,13 @@ impl Lower for PriorBox {
     }
 }
 
-/// Rows and columns of the grid, height and width of the image.
-type Areas = ((usize, usize), (f32, f32));
+/// What the boxes are laid out over.
+pub(super) struct Areas {
+    /// Rows and columns of the grid.
+    pub(super) cells: (usize, usize),
+    /// Height and width of the image.
+    pub(super) image: (f32, f32),
+}
 
 /// The areas given by the inputs.
 pub(super) fn areas(inputs: &Inputs<'_, '_>) -> Result<Areas, KernelError> {
@@ -28,7 +33,8 @@ pub(super) fn areas(inputs: &Inputs<'_, '_>) -> Result<Areas, KernelError> {
     };
     let (cells, image) = (pair(0)?, pair(1)?);
     let size = |v: i64| usize::try_from(v).unwrap_or(0);
-    Ok(((size(cells.0), size(cells.1)), (image.0 as f32, image.1 as f32)))
+    let cells = (size(cells.0), size(cells.1));
+    Ok(Areas { cells, image: (image.0 as f32, image.1 as f32) })
 }
 
 /// The boxes in one row and their variances in another.

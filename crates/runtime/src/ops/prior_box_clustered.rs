@@ -1,6 +1,6 @@
 //! PriorBoxClustered-1.
 
-use super::prior_box::{areas, output};
+use super::prior_box::{Areas, areas, output};
 use crate::kernel::produce::produce;
 use crate::prelude::*;
 use infer::ops::prior_box_clustered::PriorBoxClustered;
@@ -18,7 +18,7 @@ impl Lower for PriorBoxClustered {
         let (step, offset, clip) = (self.step, self.offset, self.clip);
         let variance = self.variance.clone();
         Ok(produce(cx, "prior box clustered", move |inputs| {
-            let (cells, image) = areas(inputs)?;
+            let Areas { cells, image } = areas(inputs)?;
             let step = if step == (0.0, 0.0) {
                 (image.1 / cells.1 as f32, image.0 / cells.0 as f32)
             } else {

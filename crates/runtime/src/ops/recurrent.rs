@@ -5,7 +5,7 @@ use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::copy::CopyPlan;
-use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Rhs};
+use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Rhs, RhsSize};
 use kernels::num::UnalignedF32;
 use kernels::par::Threads;
 use kernels::recurrent as k;
@@ -186,7 +186,7 @@ impl Weights {
         let width = self.stack.width;
         let pack = |(first, rows): &(usize, usize)| {
             let own = UnalignedF32::of(&values[first * width..]);
-            Packed::new(to, own, self.layout(), (width, *rows), Precision::F32)
+            Packed::new(to, own, self.layout(), RhsSize { k: width, n: *rows }, Precision::F32)
         };
         self.stack.parts.iter().map(pack).collect()
     }

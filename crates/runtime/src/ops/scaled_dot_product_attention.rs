@@ -7,7 +7,7 @@ use infer::Op;
 use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention as Rule;
 use kernels::attention::{Attention, Head, Mask};
 use kernels::copy::CopyPlan;
-use kernels::gemm::{Precision, plain};
+use kernels::gemm::{GemmSize, Precision, plain};
 use kernels::slices::Slices;
 use kernels::softmax::softmax;
 use kernels::{InOut, Scratch};
@@ -69,8 +69,10 @@ pub(crate) struct MaskAt {
     input: usize,
     /// Its offset for each head.
     at: Vec<usize>,
-    /// Its strides along rows and columns; 0 along a broadcast axis.
-    apart: (usize, usize),
+    /// Its stride along rows; 0 if it broadcasts.
+    row: usize,
+    /// The same along columns.
+    column: usize,
     /// Whether it is boolean (which scores count), not added.
     is_boolean: bool,
 }
@@ -84,7 +86,7 @@ impl MaskAt {
     /// The same for groups of heads that become rows of one head.
     pub(crate) fn grouped(self, group: usize) -> Option<MaskAt> {
         let (at, row) = even(&self.at, group)?;
-        Some(MaskAt { at, apart: (row, self.apart.1), ..self })
+        Some(MaskAt { at, row, ..self })
     }
 
     /// A mask of shape `sizes` for scores with `columns` columns and the batch axes of the result.
@@ -93,13 +95,14 @@ impl MaskAt {
         MaskAt {
             input,
             at: offsets(batch, &own, rows * width),
-            apart: (if rows == 1 { 0 } else { width }, usize::from(width == columns)),
+            row: if rows == 1 { 0 } else { width },
+            column: usize::from(width == columns),
             is_boolean: false,
         }
     }
 
     fn of<'a>(&self, head: usize, values: &'a [f32]) -> Mask<'a> {
-        Mask { values: &values[self.at[head]..], row: self.apart.0, column: self.apart.1 }
+        Mask { values: &values[self.at[head]..], row: self.row, column: self.column }
     }
 }
 
@@ -362,7 +365,7 @@ impl Double {
         let Attention { terms, causal, .. } = self.heads.attention;
         for (i, line) in scores.chunks_mut(terms.max(1)).enumerate() {
             for (j, score) in line.iter_mut().enumerate() {
-                let place = |m: &MaskAt| m.at[head] + i * m.apart.0 + j * m.apart.1;
+                let place = |m: &MaskAt| m.at[head] + i * m.row + j * m.column;
                 *score += match self.heads.masks.first() {
                     None if causal && j > i => f64::NEG_INFINITY,
                     Some(m) if m.is_boolean && cx.input::<u8>(m.input)[place(m)] == 0 => {
@@ -397,13 +400,14 @@ impl Kernel for Double {
                 &cx.input::<f64>(1)[self.heads.at[1][i]..][..terms * depth],
                 &mut keys,
             );
-            plain(threads, (rows, terms, depth), &query, &keys, &mut scores);
+            let size = GemmSize { m: rows, n: terms, k: depth };
+            plain(threads, size, &query, &keys, &mut scores);
             scores.iter_mut().for_each(|s| *s *= scale);
             self.bias(cx, i, &mut scores);
             for (r, line) in weights.chunks_mut(columns.max(1)).enumerate() {
                 line[..terms].copy_from_slice(&scores[r * terms..][..terms]);
                 if let Some(sink) = &self.heads.sink {
-                    line[terms] = cx.input::<f64>(sink.input)[sink.at[i] + r * sink.apart.0];
+                    line[terms] = cx.input::<f64>(sink.input)[sink.at[i] + r * sink.row];
                 }
             }
             let slices = Slices::new(&[rows, columns], &[1]);
@@ -412,7 +416,7 @@ impl Kernel for Double {
                 scores[r * terms..][..terms].copy_from_slice(&line[..terms]);
             }
             let values = &cx.input::<f64>(2)[self.heads.at[2][i]..][..terms * width];
-            plain(threads, (rows, width, terms), &scores, values, out);
+            plain(threads, GemmSize { m: rows, n: width, k: terms }, &scores, values, out);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::prelude::*;
 use infer::ops::scatter_nd_update::ScatterNdUpdate;
 use kernels::indices::of_tuples;
 use kernels::scatter_indices::Places;
+use kernels::slices::AlongAxis;
 
 impl Lower for ScatterNdUpdate {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -16,7 +17,7 @@ impl Lower for ScatterNdUpdate {
         let places = move |cx: &RunCx<'_>| {
             let (threads, indices) = (cx.threads(), &cx.wide_ints(1));
             let places = match *axes {
-                [size] => Places::slices(threads, indices, (1, size, inner)),
+                [size] => Places::slices(threads, indices, AlongAxis { outer: 1, size, inner }),
                 _ => of_tuples(threads, indices, count, &axes, inner)
                     .map(|positions| Places::at(&positions, inner)),
             };

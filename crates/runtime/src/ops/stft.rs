@@ -6,7 +6,7 @@ use infer::Dim;
 use infer::ops::stft::{Kind, Stft};
 use kernels::fft::Fft;
 use kernels::real::StoredReal;
-use kernels::stft::Frames;
+use kernels::stft::{Frames, Placement};
 use std::marker::PhantomData;
 
 impl Lower for Stft {
@@ -39,17 +39,16 @@ impl Lower for Stft {
         };
         let start = if self.center() { rule.size / 2 } else { 0 };
         let scale = if self.normalized() { (rule.size as f64).sqrt() } else { 1.0 };
-        let place = (start, scale);
+        let placement = Placement { start, scale };
         let kind = self.kind();
-        kernel_for!(cx, 0, float T => StftKernel::<T> { frames, kind, place, of: PhantomData })
+        kernel_for!(cx, 0, float T => StftKernel::<T> { frames, kind, placement, of: PhantomData })
     }
 }
 
 struct StftKernel<T> {
     frames: Frames,
     kind: Kind,
-    /// The offset of a signal in its first frame, and the factor of the result.
-    place: (usize, f64),
+    placement: Placement,
     of: PhantomData<T>,
 }
 
@@ -59,7 +58,7 @@ impl<T: StoredReal> Kernel for StftKernel<T> {
         let output = cx.output(0);
         match self.kind {
             Kind::Stft => self.frames.forward(cx.threads(), inputs, output),
-            Kind::Istft => self.frames.inverse(cx.threads(), inputs, self.place, output),
+            Kind::Istft => self.frames.inverse(cx.threads(), inputs, self.placement, output),
         }
         Ok(())
     }

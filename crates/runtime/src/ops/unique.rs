@@ -7,6 +7,7 @@ use infer::rules::axes;
 use kernels::gather::GatherPlan;
 use kernels::num::{Bool, Stored};
 use kernels::order::Order;
+use kernels::slices::AlongAxis;
 use std::marker::PhantomData;
 
 impl Lower for Unique {
@@ -16,14 +17,13 @@ impl Lower for Unique {
             1 => None,
             _ => Some(axes::normalize(cx.int(1)?, sizes.len())?),
         };
-        let product = |sizes: &[usize]| sizes.iter().product();
-        let lens = match axis {
-            None => [1, product(sizes), 1],
-            Some(axis) => [product(&sizes[..axis]), sizes[axis], product(&sizes[axis + 1..])],
+        let along = match axis {
+            None => AlongAxis { outer: 1, size: sizes.iter().product(), inner: 1 },
+            Some(axis) => AlongAxis::new(sizes, axis),
         };
         let element_type = cx.element_type(0);
         let outputs = (1..cx.output_count()).map(|output| cx.output_type(output)).collect();
-        let found = Found { lens, axis, sorted: self.sorted(), outputs };
+        let found = Found { along, axis, sorted: self.sorted(), outputs };
         if element_type == ElementType::Boolean {
             return Ok(Box::new(UniqueKernel::<Bool> { found, of: PhantomData }));
         }
@@ -32,8 +32,8 @@ impl Lower for Unique {
 }
 
 struct Found {
-    /// Elements before, along and behind the axis.
-    lens: [usize; 3],
+    /// The data, along the axis.
+    along: AlongAxis,
     /// The axis; `None` if single elements are compared.
     axis: Option<usize>,
     sorted: bool,
@@ -51,9 +51,9 @@ where
     T::Wide: Order,
 {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let Found { lens: [outer, size, inner], axis, sorted, .. } = self.found;
+        let Found { along, axis, sorted, .. } = self.found;
         let data = cx.input::<T>(0);
-        let unique = kernels::unique::unique(data, [outer, size, inner], sorted);
+        let unique = kernels::unique::unique(data, along, sorted);
         let count = unique.first.len();
         let mut sizes: Sizes = cx.sizes(0).into();
         match axis {
@@ -61,6 +61,7 @@ where
             None => sizes = smallvec::smallvec![count],
         }
         cx.allocate(0, &sizes)?;
+        let AlongAxis { outer, size, inner } = along;
         let plan = GatherPlan { batch: 1, outer, size, count, inner };
         let first: Vec<i64> = unique.first.iter().map(|i| *i as i64).collect();
         plan.run(cx.threads(), data, &first, cx.output(0));

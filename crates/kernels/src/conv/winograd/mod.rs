@@ -84,23 +84,30 @@ const HALF: usize = LANES / 2;
 
 /// Elements of transformed filters.
 pub(super) fn packed_len(conv: &Convolution) -> usize {
-    let terms = planes(conv).len() * conv.inputs;
-    TILE_ELEMENTS * panels_len(terms, conv.outputs, Precision::F32)
+    let k = planes(conv).len() * conv.inputs;
+    TILE_ELEMENTS * panels_len(k, conv.outputs, Precision::F32)
 }
 
-/// Elements of a tile and its sums, and tiles that a thread works on at a time.
-fn workspace(conv: &Convolution, threads: usize) -> (usize, usize) {
+/// What a thread works on at a time.
+struct Workspace {
+    /// Elements of a tile and its sums.
+    tile_len: usize,
+    /// Number of tiles.
+    tiles: usize,
+}
+
+fn workspace(conv: &Convolution, threads: usize) -> Workspace {
     let tiles = conv.batch * tiles(conv);
     let tile_len = TILE_ELEMENTS * (planes(conv).len() * conv.inputs + conv.outputs);
     let most = (WINOGRAD_CACHE / (tile_len * size_of::<f32>())).max(WINOGRAD_MIN_TILES);
     let parts = tiles.div_ceil(most).next_multiple_of(threads);
-    (tile_len, tiles.div_ceil(parts))
+    Workspace { tile_len, tiles: tiles.div_ceil(parts) }
 }
 
 /// Elements of scratch memory for this many threads.
 pub(super) fn scratch_len(conv: &Convolution, threads: usize) -> usize {
-    let (tile_len, most) = workspace(conv, threads);
-    tile_len * most * threads + conv.inputs
+    let Workspace { tile_len, tiles } = workspace(conv, threads);
+    tile_len * tiles * threads + conv.inputs
 }
 
 /// Transforms filters, given by output channel, then input channel, then tap, to a packed matrix
@@ -114,20 +121,20 @@ pub(super) fn filters(
     filters: &[f32],
 ) -> AlignedBuf {
     let (inputs, outputs, planes) = (conv.inputs, conv.outputs, planes(conv));
-    let (depth, terms) = (conv.axes[0].taps, planes.len() * inputs);
+    let (depth, k) = (conv.axes[0].taps, planes.len() * inputs);
     let width = panels_len(1, 1, Precision::F32);
-    let step = panels_len(terms, outputs, Precision::F32);
+    let step = panels_len(k, outputs, Precision::F32);
     let mut lines = arena.alloc(packed_len(conv) * size_of::<f32>());
     let shared = Slice::new(lines.elements_mut::<f32>());
     threads.par_ranges(outputs / HALF, 1, |groups| {
         for first in groups.map(|group| group * HALF) {
             let each = inputs * depth;
             let own = &filters[first * each * TAPS..][..HALF * each * TAPS];
-            let panel = first / width * width * terms + first % width;
-            for k in 0..terms {
-                let at = k % inputs * depth + planes.start + k / inputs;
+            let panel = first / width * width * k + first % width;
+            for p in 0..k {
+                let at = p % inputs * depth + planes.start + p / inputs;
                 for (element, values) in transform_filter(own, at, each).iter().enumerate() {
-                    let at = element * step + panel + k * width;
+                    let at = element * step + panel + p * width;
                     // SAFETY: within the element's matrix, in which each group of output channels
                     // has its own columns.
                     let to = unsafe { shared.part(at, HALF) };
@@ -193,8 +200,8 @@ pub(super) fn run(
     let (down, across) = (height.output.div_ceil(OUT), width.output.div_ceil(OUT));
     let tiles = conv.batch * tiles(conv);
     let planes = planes(conv);
-    let terms = planes.len() * conv.inputs;
-    let (tile_len, most) = workspace(conv, threads.count());
+    let k = planes.len() * conv.inputs;
+    let Workspace { tile_len, tiles: most } = workspace(conv, threads.count());
     let mut spaces = scratch.take::<f32>(tile_len * most * threads.count());
     let mut zeros = scratch.take::<f32>(conv.inputs);
     zeros.fill(0.0);
@@ -206,7 +213,7 @@ pub(super) fn run(
         let len = range.len() * TILE_ELEMENTS;
         // SAFETY: no two threads are the same worker at a time.
         let space = unsafe { spaces.part(worker * tile_len * most, tile_len * range.len()) };
-        let (elements, products) = space.split_at_mut(len * terms);
+        let (elements, products) = space.split_at_mut(len * k);
         work.read(range.clone(), elements);
         work.multiply(range.len(), elements, products);
         if !work.write(range, products) {
@@ -232,28 +239,38 @@ struct Work<'a> {
     output: Slice<f32>,
 }
 
+/// Where a tile is.
+struct TilePosition {
+    /// The plane, counted over the whole batch.
+    plane: usize,
+    /// Tiles above it in the plane.
+    y: usize,
+    /// Tiles before it in its line.
+    x: usize,
+}
+
 impl Work<'_> {
     /// Elements along k of the GEMMs.
-    fn terms(&self) -> usize {
+    fn k(&self) -> usize {
         self.planes.len() * self.conv.inputs
     }
 
-    /// The plane of a tile, counted over the whole batch, and its position in the plane.
-    fn locate(&self, tile: usize) -> (usize, usize, usize) {
+    /// Where tile number `tile` is.
+    fn locate(&self, tile: usize) -> TilePosition {
         let (line, x) = (tile / self.across, tile % self.across);
-        (line / self.down, line % self.down, x)
+        TilePosition { plane: line / self.down, y: line % self.down, x }
     }
 
     /// Transforms some tiles: a matrix for each element, with a row for each tile.
     fn read(&self, tiles: Range<usize>, elements: &mut [f32]) {
-        let (channels, terms) = (self.conv.inputs, self.terms());
+        let (channels, k) = (self.conv.inputs, self.k());
         let [depth, height, width] = self.conv.axes;
-        let step = tiles.len() * terms;
+        let step = tiles.len() * k;
         let within = |axis: &Window, offset: usize| {
             offset.checked_add_signed(axis.start).filter(|at| *at < axis.input)
         };
         for (i, tile) in tiles.enumerate() {
-            let (plane, y, x) = self.locate(tile);
+            let TilePosition { plane, y, x } = self.locate(tile);
             let (batch, z) = (plane / depth.output, plane % depth.output);
             for (t, tap) in self.planes.clone().enumerate() {
                 let mut positions = [self.zeros; TILE_ELEMENTS];
@@ -268,7 +285,7 @@ impl Work<'_> {
                         }
                     }
                 }
-                let to = &mut elements[i * terms + t * channels..];
+                let to = &mut elements[i * k + t * channels..];
                 transform_input(&positions, channels, to, step);
             }
         }
@@ -276,7 +293,7 @@ impl Work<'_> {
 
     /// Multiplies the channels of each element by the filters.
     fn multiply(&self, m: usize, elements: &[f32], products: &mut [f32]) {
-        let (k, n) = (self.terms(), self.conv.outputs);
+        let (k, n) = (self.k(), self.conv.outputs);
         let step = panels_len(k, n, Precision::F32);
         for element in 0..TILE_ELEMENTS {
             let gemm = Gemm {
@@ -302,7 +319,7 @@ impl Work<'_> {
         let mut is_finite = true;
         let mut tile = first;
         while tile < tiles.end {
-            let (plane, y, x) = self.locate(tile);
+            let TilePosition { plane, y, x } = self.locate(tile);
             // The tiles in one line.
             let count = (self.across - x).min(tiles.end - tile);
             let columns = OUT * x..width.output.min(OUT * (x + count));

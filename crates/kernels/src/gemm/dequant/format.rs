@@ -5,6 +5,7 @@
 //! element is dequantized as `(element - zero) * scale`, each operation rounded to f32.
 
 use crate::gemm::microkernel::args::nr;
+use crate::gemm::pack::b::RhsSize;
 
 /// How the elements of a compressed matrix are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +57,8 @@ pub struct Compressed<'a> {
     pub format: WeightFormat,
     /// Whether it is row-major; else column-major.
     pub by_rows: bool,
-    /// Rows and columns.
-    pub size: (usize, usize),
+    /// Its size.
+    pub size: RhsSize,
     /// Elements of a group along k.
     pub group: usize,
     /// Scales; unused for f16.
@@ -72,7 +73,7 @@ pub struct Compressed<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedLayout {
     pub(crate) format: WeightFormat,
-    pub(crate) terms: usize,
+    pub(crate) k: usize,
     /// Elements of a group along k; 0 without scales.
     pub(crate) group: usize,
     pub(crate) width: usize,
@@ -86,7 +87,7 @@ const LINE: usize = 64;
 
 impl PackedLayout {
     pub(crate) fn groups(&self) -> usize {
-        self.terms.checked_div(self.group).unwrap_or_default()
+        self.k.checked_div(self.group).unwrap_or_default()
     }
 
     /// Offset of the zero points.
@@ -102,9 +103,9 @@ impl PackedLayout {
     /// Bytes in a row of elements, and the number of rows.
     pub(crate) fn rows(&self) -> (usize, usize) {
         match self.format {
-            WeightFormat::F16 => (2 * self.width, self.terms),
-            WeightFormat::U8 | WeightFormat::I8 => (self.width, self.terms),
-            WeightFormat::U4 | WeightFormat::I4 => (self.width, self.terms.div_ceil(2)),
+            WeightFormat::F16 => (2 * self.width, self.k),
+            WeightFormat::U8 | WeightFormat::I8 => (self.width, self.k),
+            WeightFormat::U4 | WeightFormat::I4 => (self.width, self.k.div_ceil(2)),
         }
     }
 
@@ -120,14 +121,14 @@ impl Compressed<'_> {
     pub(crate) fn layout(&self) -> PackedLayout {
         let group = if self.format == WeightFormat::F16 { 0 } else { self.group };
         let width = nr();
-        PackedLayout { format: self.format, terms: self.size.0, group, width, is_exact: false }
+        PackedLayout { format: self.format, k: self.size.k, group, width, is_exact: false }
     }
 
     /// # Panics
     /// When a slice is too short, when `k` is not a multiple of the group, or when elements of a
     /// row or a group share a byte with those of another.
     pub(crate) fn check(&self) {
-        let (k, n) = self.size;
+        let RhsSize { k, n } = self.size;
         let bits = match self.format {
             WeightFormat::F16 => 16,
             WeightFormat::U8 | WeightFormat::I8 => 8,

@@ -34,7 +34,7 @@ impl<'a> Panel<'a> {
 
     /// Dequantizes the panel to rows of f32.
     pub(crate) fn widen(self, to: &mut [f32]) {
-        assert!(to.len() >= self.layout.terms * self.layout.width);
+        assert!(to.len() >= self.layout.k * self.layout.width);
         let to = to.as_mut_ptr();
         // SAFETY: `to` holds all rows.
         unsafe { self.read(Task::Widen(to)) }
@@ -46,9 +46,9 @@ impl<'a> Panel<'a> {
     /// Unless the CPU has AVX512-BF16.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn round(self, to: &mut [f32]) {
-        let PackedLayout { terms, width, .. } = self.layout;
-        assert!(has_dp_bf16() && to.len() >= terms.div_ceil(2) * width);
-        to[terms / 2 * width..].fill(0.0);
+        let PackedLayout { k, width, .. } = self.layout;
+        assert!(has_dp_bf16() && to.len() >= k.div_ceil(2) * width);
+        to[k / 2 * width..].fill(0.0);
         // SAFETY: `to` holds all pairs; `has_dp_bf16` says that the instruction exists.
         unsafe { round(self, to.as_mut_ptr()) }
     }
@@ -60,7 +60,7 @@ impl<'a> Panel<'a> {
     pub(super) fn multiply(self, a: &[f32], stride: usize, to: &mut [[f32; WIDTH]]) {
         let rows = to.len();
         assert!(rows > 0 && rows <= dequant_rows());
-        assert!(a.len() >= (rows - 1) * stride + self.layout.terms);
+        assert!(a.len() >= (rows - 1) * stride + self.layout.k);
         let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
         // Missing rows repeat the last one.
         let row = |i: usize| a[i.min(rows - 1) * stride..].as_ptr();
@@ -123,8 +123,8 @@ unsafe fn round(panel: Panel<'_>, to: *mut f32) {
     unsafe {
         let mut pairs = Pairs { to, even: [Avx512::zero(); 2] };
         dequantize(panel, &mut pairs);
-        if panel.layout.terms % 2 == 1 {
-            pairs.take(panel.layout.terms, [Avx512::zero(); 2]);
+        if panel.layout.k % 2 == 1 {
+            pairs.take(panel.layout.k, [Avx512::zero(); 2]);
         }
     }
 }
@@ -289,15 +289,15 @@ unsafe fn dequantize_as<V: Integral, const P: usize, const EXACT: bool>(
     panel: Panel<'_>,
     sink: &mut impl Sink<V, P>,
 ) {
-    let PackedLayout { format, terms, group, width, .. } = panel.layout;
+    let PackedLayout { format, k, group, width, .. } = panel.layout;
     debug_assert!(width == P * V::LANES && panel.bytes.len() >= panel.layout.len());
-    debug_assert!(panel.layout.groups() * group == terms || format == WeightFormat::F16);
+    debug_assert!(panel.layout.groups() * group == k || format == WeightFormat::F16);
     // SAFETY: the panel has elements for all of k and scales for all groups, and the caller's
     // promise.
     unsafe {
         let mut from = panel.bytes.as_ptr().add(panel.layout.elements());
         if format == WeightFormat::F16 {
-            for term in 0..terms {
+            for term in 0..k {
                 let mut row = [V::zero(); P];
                 for p in 0..P {
                     row[p] = V::load_halves(from.add(2 * p * V::LANES));
@@ -332,7 +332,7 @@ unsafe fn dequantize_as<V: Integral, const P: usize, const EXACT: bool>(
                 }
                 sink.take(term, low);
                 // With odd k, the last element has no partner.
-                if term + 1 < terms {
+                if term + 1 < k {
                     sink.take(term + 1, high);
                 }
                 from = next(from, P * V::LANES);

@@ -7,7 +7,7 @@ use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::dequant::kernel::Panel;
 use crate::gemm::microkernel::args::nr;
-use crate::gemm::pack::b::{Packed, each_panel, f32_len, round_rows};
+use crate::gemm::pack::b::{Packed, RhsSize, each_panel, f32_len, round_rows};
 use crate::gemm::precision::Precision;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
@@ -44,7 +44,7 @@ impl Compressed<'_> {
     /// Packs a panel; returns whether zero point · scale is exact in all groups.
     fn pack(&self, first: usize, to: &mut [u8]) -> bool {
         let layout = self.layout();
-        let columns = layout.width.min(self.size.1 - first);
+        let columns = layout.width.min(self.size.n - first);
         let (factors, elements) = to.split_at_mut(layout.elements());
         let is_exact = self.pack_factors(first, factors);
         let flip = self.flip();
@@ -75,7 +75,7 @@ impl Compressed<'_> {
     /// exact.
     pub(crate) fn pack_factors(&self, first: usize, factors: &mut [u8]) -> bool {
         let layout = self.layout();
-        let columns = layout.width.min(self.size.1 - first);
+        let columns = layout.width.min(self.size.n - first);
         let (scales, zeros) = factors.split_at_mut(layout.zeros());
         // Signed elements become unsigned, and their zero points move with them.
         let base = match self.format {
@@ -104,7 +104,7 @@ impl Compressed<'_> {
     /// Packs row-major elements of whole bytes.
     fn copy_rows(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
         let ((row, _), each) = (self.layout().rows(), self.layout().rows().0 / self.layout().width);
-        let rows = self.bytes.chunks_exact((self.size.1 * each).max(1)).take(self.size.0);
+        let rows = self.bytes.chunks_exact((self.size.n * each).max(1)).take(self.size.k);
         for (to, from) in to.chunks_exact_mut(row).zip(rows) {
             for (to, byte) in to.iter_mut().zip(&from[first * each..][..columns * each]) {
                 *to = byte ^ flip;
@@ -114,7 +114,7 @@ impl Compressed<'_> {
 
     /// Packs row-major elements of 4 bits: joins those of two rows in a byte.
     fn join_rows(&self, first: usize, columns: usize, flip: u8, to: &mut [u8]) {
-        let (k, n) = self.size;
+        let RhsSize { k, n } = self.size;
         let nibble = |row: usize, column: usize| {
             if row >= k {
                 return 0;
@@ -194,7 +194,7 @@ impl CompressedPanels {
         matrix: &Compressed<'_>,
     ) -> CompressedPanels {
         matrix.check();
-        let (layout, columns) = (matrix.layout(), matrix.size.1);
+        let (layout, columns) = (matrix.layout(), matrix.size.n);
         let panels = columns.div_ceil(layout.width);
         let mut data = arena.alloc(panels * layout.len());
         let is_exact = AtomicBool::new(true);
@@ -208,7 +208,7 @@ impl CompressedPanels {
 
     /// Whether it has `k` rows and `n` columns.
     pub(crate) fn is(&self, k: usize, n: usize) -> bool {
-        (self.layout.terms, self.columns) == (k, n)
+        (self.layout.k, self.columns) == (k, n)
     }
 
     /// The layout of its panels.
@@ -254,7 +254,7 @@ impl CompressedRhs<'_> {
         };
         match precision {
             Precision::F32 => packed,
-            Precision::Bf16 => packed + f32_len(layout.terms, layout.width, precision),
+            Precision::Bf16 => packed + f32_len(layout.k, layout.width, precision),
         }
     }
 
@@ -280,7 +280,7 @@ impl CompressedRhs<'_> {
         if can_group {
             return self.panel_scratch_len(Precision::F32);
         }
-        let panel = self.layout().width * precision.rows(self.layout().terms);
+        let panel = self.layout().width * precision.rows(self.layout().k);
         #[cfg(target_arch = "x86_64")]
         let panels = if precision.has_tiles() { amx_group(panel) } else { panels };
         panels * panel + self.panel_scratch_len(precision)
@@ -302,10 +302,10 @@ impl CompressedRhs<'_> {
         if precision.per_lane() == 2 && has_dp_bf16() {
             return self.panel(first, workspace).round(to);
         }
-        let PackedLayout { terms, width, .. } = self.layout();
-        let (rows, workspace) = workspace.split_at_mut(f32_len(terms, width, precision));
+        let PackedLayout { k, width, .. } = self.layout();
+        let (rows, workspace) = workspace.split_at_mut(f32_len(k, width, precision));
         self.panel(first, workspace).widen(rows);
-        rows[terms * width..].fill(0.0);
+        rows[k * width..].fill(0.0);
         round_rows(rows, width, precision, to);
     }
 

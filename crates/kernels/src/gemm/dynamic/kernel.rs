@@ -39,7 +39,7 @@ pub(super) type Sums = [[f32; WIDTH]; MOST_ROWS];
 /// When there are more rows, or `k` differs from the panel's.
 pub(super) fn multiply(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
     let layout = panel.layout;
-    assert!(a.count() <= most_rows() && a.k == layout.terms && layout.width <= WIDTH);
+    assert!(a.count() <= most_rows() && a.k == layout.k && layout.width <= WIDTH);
     assert!(panel.bytes.len() >= layout.len() && layout.group.is_multiple_of(GROUP));
     if a.count() == 0 || a.k == 0 {
         return;
@@ -135,7 +135,7 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     let (layout, last) = (panel.layout, a.count() - 1);
     let is_packed = panel.is_packed();
     let lanes = D::Floats::LANES;
-    debug_assert!(a.count() <= R && a.k == layout.terms && layout.width == P * lanes);
+    debug_assert!(a.count() <= R && a.k == layout.k && layout.width == P * lanes);
     debug_assert!(panel.bytes.len() >= layout.len() && layout.groups() * layout.group == a.k);
     debug_assert_eq!(a.factors.len(), 2 * a.count() * (a.k / GROUP));
     let row: [usize; R] = std::array::from_fn(|i| i.min(last));

@@ -5,7 +5,7 @@ use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::Threads;
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::microkernel::args::nr;
-use crate::gemm::pack::b::each_panel;
+use crate::gemm::pack::b::{RhsSize, each_panel};
 use crate::multiversion;
 
 /// Bytes of a lane: four 8-bit elements, or eight 4-bit ones.
@@ -39,7 +39,7 @@ impl DynamicPanels {
     pub fn new((threads, arena): (&Threads, &WeightArena), matrix: &Compressed<'_>) -> Self {
         matrix.check();
         assert!(Compressed::suits_dynamic_quantization(matrix.format, matrix.group));
-        let (layout, columns) = (matrix.layout(), matrix.size.1);
+        let (layout, columns) = (matrix.layout(), matrix.size.n);
         let mut data = arena.alloc(columns.div_ceil(layout.width) * layout.len());
         each_panel(threads, data.elements_mut::<u8>(), layout.len(), |panel, to| {
             let (factors, elements) = to.split_at_mut(layout.elements());
@@ -51,7 +51,7 @@ impl DynamicPanels {
 
     /// Whether it has `k` rows and `n` columns.
     pub(in crate::gemm) fn is(&self, k: usize, n: usize) -> bool {
-        (self.layout.terms, self.columns) == (k, n)
+        (self.layout.k, self.columns) == (k, n)
     }
 
     /// Columns of a panel.
@@ -129,7 +129,7 @@ impl Compressed<'_> {
     /// Packs the elements of columns `first..`; those past the last column are 0.
     fn pack_lanes(&self, first: usize, to: &mut [u8]) {
         let (width, flip) = (self.layout().width, [self.flip(); LANE]);
-        let columns = width.min(self.size.1 - first);
+        let columns = width.min(self.size.n - first);
         for (row, to) in to.chunks_exact_mut(width * LANE).enumerate() {
             to[columns * LANE..].fill(0);
             for (column, to) in to.as_chunks_mut::<LANE>().0[..columns].iter_mut().enumerate() {
@@ -142,7 +142,7 @@ impl Compressed<'_> {
     /// The bytes of lane `row` of a column. In a matrix of an odd number of rows, missing nibbles
     /// are 0.
     fn lane(&self, row: usize, column: usize) -> [u8; LANE] {
-        let (k, n) = self.size;
+        let RhsSize { k, n } = self.size;
         let is_packed = matches!(self.format, WeightFormat::U4 | WeightFormat::I4);
         let lanes = k / if is_packed { 2 * LANE } else { LANE };
         if row >= lanes {

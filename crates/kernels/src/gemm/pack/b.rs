@@ -29,6 +29,15 @@ pub enum Layout {
     },
 }
 
+/// The size of B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RhsSize {
+    /// Rows.
+    pub k: usize,
+    /// Columns.
+    pub n: usize,
+}
+
 impl Layout {
     /// Elements from the start of B to its end.
     pub(crate) fn reach(self, k: usize, n: usize) -> usize {
@@ -59,18 +68,18 @@ impl Packed {
         (threads, arena): (&Threads, &WeightArena),
         b: &[UnalignedF32],
         layout: Layout,
-        (k, n): (usize, usize),
+        RhsSize { k, n }: RhsSize,
         precision: Precision,
     ) -> Packed {
         let mut data = arena.alloc(panels_len(k, n, precision) * size_of::<f32>());
-        pack_into(threads, b, layout, (k, n), precision, data.elements_mut());
+        pack_into(threads, b, layout, RhsSize { k, n }, precision, data.elements_mut());
         Packed { data, k, n, width: nr(), precision }
     }
 
     /// A matrix with panels that `write` fills; panel `i` must be as [`pack_into`] would write it.
     pub(crate) fn from_panels(
         (threads, arena): (&Threads, &WeightArena),
-        (k, n): (usize, usize),
+        RhsSize { k, n }: RhsSize,
         precision: Precision,
         write: impl Fn(usize, &mut [f32]) + Sync,
     ) -> Packed {
@@ -111,7 +120,7 @@ pub fn pack_into(
     threads: &Threads,
     b: &[UnalignedF32],
     layout: Layout,
-    (k, n): (usize, usize),
+    RhsSize { k, n }: RhsSize,
     precision: Precision,
     to: &mut [f32],
 ) {
@@ -120,7 +129,8 @@ pub fn pack_into(
     assert!(b.len() >= layout.reach(k, n) && to.len() >= panels_len(k, n, precision));
     let to = &mut to[..n.div_ceil(width) * len];
     each_panel(threads, to, len, |panel, to| {
-        pack_panel(b, layout, (k, n), (panel * width, width), precision, to);
+        let columns = PanelColumns { first: panel * width, width };
+        pack_panel(b, layout, RhsSize { k, n }, columns, precision, to);
     });
 }
 
@@ -155,18 +165,28 @@ pub(crate) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &
     }
 }
 
-/// Packs columns `first..first + width` of B; columns past `n` are 0.
+/// The columns of B in a panel.
+#[derive(Clone, Copy)]
+pub(crate) struct PanelColumns {
+    /// The first.
+    pub(crate) first: usize,
+    /// How many; those past `n` are 0.
+    pub(crate) width: usize,
+}
+
+/// Packs a panel of B.
 pub(crate) fn pack_panel(
     b: &[UnalignedF32],
     layout: Layout,
-    (k, n): (usize, usize),
-    (first, width): (usize, usize),
+    size: RhsSize,
+    panel: PanelColumns,
     precision: Precision,
     to: &mut [f32],
 ) {
+    let (RhsSize { k, n }, PanelColumns { first, width }) = (size, panel);
     if precision != Precision::F32 {
         let mut rows = vec![0f32; f32_len(k, width, precision)];
-        pack_panel(b, layout, (k, n), (first, width), Precision::F32, &mut rows[..k * width]);
+        pack_panel(b, layout, size, panel, Precision::F32, &mut rows[..k * width]);
         return round_rows(&rows, width, precision, to);
     }
     let columns = width.min(n - first);

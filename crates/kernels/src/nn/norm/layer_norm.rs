@@ -260,6 +260,15 @@ pub struct Channels {
     pub inner: usize,
 }
 
+/// Groups of neighbouring channels that are normalised together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Groups {
+    /// Number of groups.
+    pub count: usize,
+    /// ε, added to the variance.
+    pub eps: f64,
+}
+
 /// Normalises groups of neighbouring channels, then scales and shifts each channel.
 ///
 /// # Panics
@@ -267,17 +276,17 @@ pub struct Channels {
 pub fn normalize_groups<T: StoredReal>(
     threads: &Threads,
     Channels { outer, channels, inner }: Channels,
-    (groups, eps): (usize, f64),
+    groups: Groups,
     (scale, shift): (&[T], &[T]),
     io: &mut InOut<'_, T>,
 ) {
-    assert!(scale.len() == channels && shift.len() == channels && channels % groups == 0);
-    let size = channels / groups;
-    let slices = Slices::of_rows(outer * groups, size * inner);
+    assert!(scale.len() == channels && shift.len() == channels && channels % groups.count == 0);
+    let size = channels / groups.count;
+    let slices = Slices::of_rows(outer * groups.count, size * inner);
     slices.blocks(threads, io, |block| {
         let first = block.place(0) / inner % channels;
         let (scale, shift) = (&scale[first..first + size], &shift[first..first + size]);
-        group_block(block, eps, inner, scale, shift);
+        group_block(block, groups.eps, inner, scale, shift);
     });
 }
 
@@ -441,7 +450,8 @@ mod tests {
         let shape = Channels { outer: 1, channels: 4, inner: 2 };
         let mut io = InOut::separate(&from, &mut to);
         let (scale, shift) = ([1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 1.0, 0.0]);
-        normalize_groups(&threads, shape, (2, 4.0), (&scale, &shift), &mut io);
+        let groups = |count| Groups { count, eps: 4.0 };
+        normalize_groups(&threads, shape, groups(2), (&scale, &shift), &mut io);
         let (third, root) = (1.0 / 3.0, 8f64.sqrt());
         let low = 1.0 - 6.0 / root;
         let expected = [-1.0, -third, 2.0 * third, 2.0, low, low, root, root];
@@ -453,7 +463,7 @@ mod tests {
         normalize_groups(
             &threads,
             shape,
-            (4, 4.0),
+            groups(4),
             (&scale, &shift),
             &mut InOut::separate(&from, &mut to),
         );

@@ -3,6 +3,7 @@
 
 use crate::base::num::Wide;
 use crate::base::par::Threads;
+use crate::base::slices::AlongAxis;
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
 
@@ -46,30 +47,31 @@ impl Lrn {
             }
         });
         for &axis in &self.axes {
-            let inner: usize = self.sizes[axis + 1..].iter().product();
-            let (size, sums_now) = (self.sizes[axis], &*sums);
-            threads.par_chunks_mut(next, inner, GRAIN, |first, part| {
-                windows(sums_now, first, (size, inner.max(1)), self.reach, part);
+            let along = AlongAxis::new(&self.sizes, axis);
+            let sums_now = &*sums;
+            threads.par_chunks_mut(next, along.inner, GRAIN, |first, part| {
+                windows(sums_now, first, along, self.reach, part);
             });
             (sums, next) = (next, sums);
         }
-        let (sums, params) = (&*sums, (self.alpha, self.beta, self.bias));
+        let Lrn { alpha, beta, bias, .. } = *self;
+        let (sums, curve) = (&*sums, Curve { alpha, beta, bias });
         threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
             let len = part.len();
-            divide(&from[first..first + len], &sums[first..first + len], params, part);
+            divide(&from[first..first + len], &sums[first..first + len], curve, part);
         });
     }
 }
 
-/// Sums windows of rows of `inner` elements; `part` begins at row `first`.
+/// Sums windows along an axis; `part` begins at entry `first`.
 fn windows<R: Real>(
     from: &[R],
     first: usize,
-    (size, inner): (usize, usize),
+    AlongAxis { size, inner, .. }: AlongAxis,
     reach: usize,
     part: &mut [R],
 ) {
-    for (i, to) in part.chunks_mut(inner).enumerate() {
+    for (i, to) in part.chunks_mut(inner.max(1)).enumerate() {
         let (line, at) = ((first + i) / size * size, (first + i) % size);
         to.fill(R::of(0.0));
         for row in line + at.saturating_sub(reach)..line + size.min(at.saturating_add(reach) + 1) {
@@ -80,18 +82,26 @@ fn windows<R: Real>(
     }
 }
 
+/// `(bias + alpha * sum)^beta`.
+#[derive(Clone, Copy)]
+struct Curve {
+    alpha: f64,
+    beta: f64,
+    bias: f64,
+}
+
 multiversion! {
     fn divide<T: StoredReal>(
         from: &[T],
         sums: &[T::Wide],
-        params: (f64, f64, f64),
+        curve: Curve,
         to: &mut [T],
     ) {
-        let (alpha, beta, bias) = (T::Wide::of(params.0), T::Wide::of(params.1), T::Wide::of(params.2));
+        let [alpha, beta, bias] = [curve.alpha, curve.beta, curve.bias].map(T::Wide::of);
         for ((to, x), sum) in to.iter_mut().zip(from).zip(sums) {
             let base = bias + alpha * *sum;
             // Only integer powers of negative numbers exist.
-            let power = if params.1.fract() == 0.0 { base.via_f64(|base| libm::pow(base, params.1)) } else { (base.ln() * beta).exp() };
+            let power = if curve.beta.fract() == 0.0 { base.via_f64(|base| libm::pow(base, curve.beta)) } else { (base.ln() * beta).exp() };
             *to = (x.widen() / power).narrow();
         }
     }

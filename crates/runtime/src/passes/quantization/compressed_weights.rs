@@ -6,7 +6,7 @@ use crate::fused::matmul::FusedMatMul;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, operands};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::compressed_weights::Weights;
+use crate::kernel::compressed_weights::{FactorStrides, Weights};
 use crate::kernel::post_ops::moved;
 use crate::options::Activations;
 use crate::passes::context::PassCx;
@@ -107,18 +107,18 @@ impl Stored {
         let axes = Axes::of(rewriter.net.sizes(value)?, sizes, by_rows)?;
         let scaled = rewriter.maker(value)?;
         either_way(scaled, Kind::Multiply).find_map(|[shifted, scales]| {
-            let (scales, scales_apart) = axes.factors(rewriter, scales)?;
+            let (scales, scale_strides) = axes.factors(rewriter, scales)?;
             let minus = rewriter.maker(shifted).and_then(|node| operands(node, Kind::Subtract));
             let (elements, format) = axes.elements(rewriter, minus.map_or(shifted, |[x, _]| x))?;
             let mut inputs = smallvec![elements, scales];
-            let mut zeros_apart = None;
+            let mut zero_strides = None;
             if let Some([_, zeros]) = minus {
-                let (zeros, apart) = axes.factors(rewriter, zeros)?;
-                zeros_apart = Some(apart);
+                let (zeros, strides) = axes.factors(rewriter, zeros)?;
+                zero_strides = Some(strides);
                 inputs.push(are_elements(rewriter.net, zeros, format)?);
             }
-            let (sizes, group, scales) = (sizes.clone(), axes.group(), Some(scales_apart));
-            let (zeros, widened, activations) = (zeros_apart, None, Activations::F32);
+            let (sizes, group, scales) = (sizes.clone(), axes.group(), Some(scale_strides));
+            let (zeros, widened, activations) = (zero_strides, None, Activations::F32);
             let weights =
                 Weights { format, sizes, by_rows, group, scales, zeros, widened, activations };
             Some(Stored { weights, inputs })
@@ -163,12 +163,12 @@ impl Axes {
         self.sizes[self.terms]
     }
 
-    /// The constant with one factor per group, and its strides along columns and along groups.
+    /// The constant with one factor per group, and its strides.
     fn factors(
         &self,
         rewriter: &GraphRewriter<'_>,
         value: ValueId,
-    ) -> Option<(ValueId, (usize, usize))> {
+    ) -> Option<(ValueId, FactorStrides)> {
         let is_known = rewriter.net.values[value].constant.is_some();
         let from = if is_known { value } else { widened(rewriter, value)?.0 };
         let sizes = rewriter.net.sizes(from)?;
@@ -178,11 +178,12 @@ impl Axes {
         if !(0..self.sizes.len()).all(fits) || size(self.terms) != 1 {
             return None;
         }
-        let apart = |axis: usize| match size(axis) {
+        let stride = |axis: usize| match size(axis) {
             1 => 0,
             _ => (axis + 1..self.sizes.len()).map(size).product(),
         };
-        Some((from, (apart(self.columns), self.groups.map_or(0, apart))))
+        let group = self.groups.map_or(0, stride);
+        Some((from, FactorStrides { column: stride(self.columns), group }))
     }
 
     /// The integer constant that is converted to give a value, and its format. `None` if two groups

@@ -5,7 +5,7 @@ use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::{
     Compressed, CompressedPanels, GroupParams, Layout, Operand, Packed, PostOp, Precision, Rhs,
-    WeightFormat,
+    RhsSize, WeightFormat,
 };
 
 fn numbers(len: usize, modulus: usize) -> Vec<f32> {
@@ -23,7 +23,7 @@ struct Matrix {
 const FORMATS: [WeightFormat; 5] =
     [WeightFormat::F16, WeightFormat::U8, WeightFormat::I8, WeightFormat::U4, WeightFormat::I4];
 
-fn matrix(format: WeightFormat, by_rows: bool, (k, n): (usize, usize), group: usize) -> Matrix {
+fn matrix(format: WeightFormat, by_rows: bool, RhsSize { k, n }: RhsSize, group: usize) -> Matrix {
     let groups = k / group;
     // Products with scales of f32 are rounded, those with scales of f16 are exact.
     let scale = |i: usize| 0.013 + (i % 11) as f32 * 0.003;
@@ -60,10 +60,10 @@ impl Matrix {
         &self,
         format: WeightFormat,
         by_rows: bool,
-        size: (usize, usize),
+        size: RhsSize,
         group: usize,
     ) -> Compressed<'_> {
-        let groups = size.0 / group;
+        let groups = size.k / group;
         let factors = |values| GroupParams { values, column: groups, group: 1 };
         let (scales, zeros) = (factors(&self.scales), Some(factors(&self.zeros)));
         Compressed { bytes: &self.bytes, format, by_rows, size, group, scales, zeros }
@@ -86,8 +86,8 @@ fn compressed_sums_are_chains_along_k() {
     for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
     {
         for by_rows in [false, true] {
-            let of = matrix(format, by_rows, (k, n), group);
-            let stored = of.stored(format, by_rows, (k, n), group);
+            let of = matrix(format, by_rows, RhsSize { k, n }, group);
+            let stored = of.stored(format, by_rows, RhsSize { k, n }, group);
             let panels = CompressedPanels::new((&threads, WeightArena::unpooled()), &stored);
             let to = (&threads, WeightArena::unpooled());
             let packed = Packed::decompressed(to, &stored, Precision::F32);
@@ -120,8 +120,8 @@ fn compressed_gemms_can_be_bf16() {
     for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
     {
         let (by_rows, precision) = (m == 40, Precision::Bf16);
-        let of = matrix(format, by_rows, (k, n), group);
-        let stored = of.stored(format, by_rows, (k, n), group);
+        let of = matrix(format, by_rows, RhsSize { k, n }, group);
+        let stored = of.stored(format, by_rows, RhsSize { k, n }, group);
         let a = numbers(m * k, 101);
         let run = |b: Rhs<'_>, threads: &Threads| {
             let a = Lhs::Rows { values: &a, stride: k };
@@ -148,8 +148,8 @@ fn compressed_gemms_can_be_bf16() {
 #[test]
 fn rows_of_nibbles_can_be_odd() {
     let (n, k) = (34, 7);
-    let of = matrix(WeightFormat::U4, true, (k, n), k);
-    let stored = of.stored(WeightFormat::U4, true, (k, n), k);
+    let of = matrix(WeightFormat::U4, true, RhsSize { k, n }, k);
+    let stored = of.stored(WeightFormat::U4, true, RhsSize { k, n }, k);
     let a = numbers(k, 41);
     let a_rows = Lhs::Rows { values: &a, stride: k };
     let b = Rhs::Compressed(stored);

@@ -1,6 +1,8 @@
 use super::*;
 use crate::base::aligned_buf::WeightArena;
-use crate::gemm::{Compressed, GroupParams, Operand, PostOp, Precision, Rhs, WeightFormat};
+use crate::gemm::{
+    Compressed, GroupParams, Operand, PostOp, Precision, Rhs, RhsSize, WeightFormat,
+};
 
 const FORMATS: [WeightFormat; 4] =
     [WeightFormat::U8, WeightFormat::I8, WeightFormat::U4, WeightFormat::I4];
@@ -114,8 +116,15 @@ impl Case {
         let bytes = stored(format, if by_rows { &transposed } else { &self.weights });
         let factors = |values| GroupParams { values, column: k / group, group: 1 };
         let (scales, zeros) = (factors(&self.scales), Some(factors(&self.zeros)));
-        let matrix =
-            Compressed { bytes: &bytes, format, by_rows, size: (k, n), group, scales, zeros };
+        let matrix = Compressed {
+            bytes: &bytes,
+            format,
+            by_rows,
+            size: RhsSize { k, n },
+            group,
+            scales,
+            zeros,
+        };
         let threads = Threads::new(2);
         let panels = DynamicPanels::new((&threads, WeightArena::unpooled()), &matrix);
         let bias: Vec<f32> = reals(n);

@@ -16,7 +16,7 @@ fn is_chains(
     let b: Vec<f32> = (0..k * n).map(|i| (i * 29 % 83) as f32 / 41.0 - 1.0).collect();
     let layout = Layout::Rows { stride: n };
     let arena = (&threads, WeightArena::unpooled());
-    let packed = Packed::new(arena, UnalignedF32::of(&b), layout, (k, n), Precision::F32);
+    let packed = Packed::new(arena, UnalignedF32::of(&b), layout, RhsSize { k, n }, Precision::F32);
     let mut c = vec![f32::NAN; m * n];
     let b_as = Rhs::Packed(&packed);
     let gemm = Gemm { m, n, k, a, b: b_as, c_stride: n, precision: Precision::F32, post_ops: &[] };
