@@ -6,7 +6,7 @@ use crate::kernel::lower::{LowerCx, LowerFn, lower_text};
 use crate::kernel::{Host, Kernel, KernelState, Reuse, RunCx, RunSite, View};
 use crate::memory::resources::Resources;
 use crate::tensor::fact::{fact_of, in_f32};
-use crate::tensor::{Access, Sizes, Tensor};
+use crate::tensor::{Access, Overwrite, Sizes, Tensor};
 use infer::ops::variable::Variable;
 use infer::{Fact, InputSet, Op, infer_shapes};
 use ir::{ElementType, Graph};
@@ -48,8 +48,7 @@ pub(crate) type Operands<'a> = SmallVec<[&'a Tensor; 4]>;
 pub(crate) struct Outputs<'a> {
     /// `None` for outputs that the run allocates.
     pub(crate) existing: SmallVec<[Option<&'a Tensor>; 2]>,
-    /// The input and the output that share memory.
-    pub(crate) in_place: Option<(usize, usize)>,
+    pub(crate) in_place: Option<Overwrite>,
 }
 
 /// Runs a kernel. Returns the outputs that did not exist before.

@@ -19,7 +19,7 @@ use crate::memory::pool::Pool;
 use crate::memory::prepack::Store;
 use crate::memory::resources::Resources;
 use crate::memory::variables::Variables;
-use crate::tensor::{Access, Sizes, Tensor};
+use crate::tensor::{Access, Overwrite, Sizes, Tensor};
 use infer::{Fact, InputSet};
 use ir::{ElementType, Graph};
 use kernels::copy::CopyPlan;
@@ -237,7 +237,7 @@ impl<'r> RunCx<'r> {
 
     /// An input and an output of the same element type, which may share memory.
     pub fn in_out<T: Pod>(&mut self, input: usize, output: usize) -> InOut<'r, T> {
-        if self.access.in_place() == Some((input, output)) {
+        if self.access.in_place() == Some(Overwrite { input, output }) {
             return InOut::in_place(self.access.output(output));
         }
         let from = self.access.input(input);
@@ -246,7 +246,7 @@ impl<'r> RunCx<'r> {
 
     /// Whether an input shares memory with output 0.
     pub fn is_in_place(&self, input: usize) -> bool {
-        self.access.in_place().is_some_and(|(i, _)| i == input)
+        self.access.in_place().is_some_and(|shared| shared.input == input)
     }
 
     /// Allocates an output whose shape depends on the data. If the plan knew the shape, the memory

@@ -2,7 +2,7 @@
 
 use crate::graph::net::{Net, ValueId};
 use crate::kernel::Reuse;
-use crate::tensor::packed_len;
+use crate::tensor::{Overwrite, packed_len};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub(crate) struct Placement {
     /// For each root the values that share its memory.
     pub(crate) inside: Vec<SmallVec<[ValueId; 2]>>,
     /// For each step the (input, output) that share memory.
-    pub(crate) in_place: Vec<Option<(usize, usize)>>,
+    pub(crate) in_place: Vec<Option<Overwrite>>,
     /// Bytes of the arena.
     pub(crate) arena: usize,
     /// For each step the pool values whose last use it is.
@@ -158,7 +158,7 @@ impl Placer {
     }
 
     /// Lets outputs overwrite inputs after their last use.
-    fn in_place(&mut self, uses: &[Use]) -> Vec<Option<(usize, usize)>> {
+    fn in_place(&mut self, uses: &[Use]) -> Vec<Option<Overwrite>> {
         uses.iter()
             .enumerate()
             .map(|(step, used)| {
@@ -172,7 +172,7 @@ impl Placer {
                 let input = (0..used.inputs.len()).filter(|&i| over.contains(i)).find(fits)?;
                 let root = self.root(used.inputs[input]);
                 self.merge(root, output);
-                Some((input, 0))
+                Some(Overwrite { input, output: 0 })
             })
             .collect()
     }
@@ -225,7 +225,7 @@ impl Placer {
         self,
         net: &Net,
         uses: &[Use],
-        in_place: Vec<Option<(usize, usize)>>,
+        in_place: Vec<Option<Overwrite>>,
         (offsets, arena): (Vec<usize>, usize),
     ) -> Placement {
         let own = |v: ValueId| match self.classes[v].kind {
@@ -417,7 +417,8 @@ mod tests {
             step(&[3], 4, Reuse::InPlace(InputSet::one(0))),
         ];
         let p = place(&net, &uses, false);
-        assert_eq!(p.in_place, [None, None, Some((0, 0)), Some((0, 0))]);
+        let over = Some(Overwrite { input: 0, output: 0 });
+        assert_eq!(p.in_place, [None, None, over, over]);
         // Values 2, 3 and 4 are one class, which the caller receives.
         assert_eq!(p.storage[4], Storage::View { of: 2, offset: 0 });
         assert_eq!(p.storage[2], Storage::External);

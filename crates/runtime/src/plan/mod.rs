@@ -13,7 +13,7 @@ use crate::memory::prepack::Store;
 use crate::options::Options;
 use crate::passes::rewrite;
 use crate::plan::memory_planner::{Placement, Storage, Use, place};
-use crate::tensor::{Tensor, TensorError};
+use crate::tensor::{Overwrite, Tensor, TensorError};
 use infer::{Extensions, Fact, Facts, Op, port_name};
 use ir::{Code, Diagnostic, Diagnostics, Graph};
 use kernels::gemm::Precision;
@@ -59,7 +59,7 @@ pub(crate) struct Step {
     pub(crate) work: Work,
     pub(crate) inputs: SmallVec<[ValueId; 4]>,
     pub(crate) outputs: SmallVec<[ValueId; 2]>,
-    pub(crate) in_place: Option<(usize, usize)>,
+    pub(crate) in_place: Option<Overwrite>,
     /// Views into outputs that exist only once the step has run.
     pub(crate) views: SmallVec<[ViewOf; 1]>,
     /// Pool values whose last use it is.
@@ -139,46 +139,13 @@ impl Plan {
         options: &Options,
         store: &Arc<Store>,
     ) -> Result<Plan, Vec<Diagnostic>> {
-        let mut diagnostics = Vec::new();
-        let mut works = Vec::with_capacity(net.nodes.len());
-        for node in &net.nodes {
-            match lower_now(graph, &net, node, options.precision) {
-                Ok(work) => works.push(work),
-                Err(diagnostic) => diagnostics.push(*diagnostic),
-            }
-        }
-        if !diagnostics.is_empty() {
-            return Err(diagnostics);
-        }
+        let works = lower_all(graph, &net, options.precision)?;
         let mut net = aligned(net, &works).map_err(|e| vec![run_error(e.to_string())])?;
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let origins = origins(&net, &uses);
-        let Placement { storage, inside, in_place, arena, last_use } =
-            place(&net, &uses, options.runs_once);
-        let mut steps = Vec::with_capacity(works.len());
-        for (((node, work), in_place), last_use) in
-            net.nodes.iter().zip(works).zip(in_place).zip(last_use)
-        {
-            let is_view = matches!(&work, Work::Kernel(k) if matches!(k.reuse(), Reuse::Views(_)));
-            if is_view {
-                continue;
-            }
-            let made = node.outputs.iter().filter(|v| storage[**v] == Storage::Pool);
-            let views = made.flat_map(|v| views(&storage, &inside[*v])).collect();
-            let (inputs, outputs) = (node.inputs.clone(), node.outputs.clone());
-            let (last_constant_use, layer) = (SmallVec::new(), node.layer);
-            steps.push(Step {
-                work,
-                inputs,
-                outputs,
-                in_place,
-                views,
-                last_use,
-                last_constant_use,
-                layer,
-                reorders: node.fused::<Permute>().is_some(),
-            });
-        }
+        let mut placement = place(&net, &uses, options.runs_once);
+        let mut steps = steps(&net, works, &mut placement);
+        let Placement { storage, inside, arena, .. } = placement;
         let per_run = |v: &usize| matches!(storage[*v], Storage::Input(_) | Storage::External);
         let bases = (0..storage.len()).filter(per_run);
         let views = bases.flat_map(|v| views(&storage, &inside[v])).collect();
@@ -296,12 +263,55 @@ fn views(storage: &[Storage], values: &[ValueId]) -> impl Iterator<Item = ViewOf
     })
 }
 
+/// The steps of all nodes whose kernels are more than views.
+fn steps(net: &Net, works: Vec<Work>, placement: &mut Placement) -> Vec<Step> {
+    let Placement { storage, inside, in_place, last_use, .. } = placement;
+    let mut steps = Vec::with_capacity(works.len());
+    let parts = in_place.drain(..).zip(last_use.drain(..));
+    for ((node, work), (in_place, last_use)) in net.nodes.iter().zip(works).zip(parts) {
+        let is_view = matches!(&work, Work::Kernel(k) if matches!(k.reuse(), Reuse::Views(_)));
+        if is_view {
+            continue;
+        }
+        let made = node.outputs.iter().filter(|v| storage[**v] == Storage::Pool);
+        let views = made.flat_map(|v| views(storage, &inside[*v])).collect();
+        steps.push(Step {
+            work,
+            inputs: node.inputs.clone(),
+            outputs: node.outputs.clone(),
+            in_place,
+            views,
+            last_use,
+            last_constant_use: SmallVec::new(),
+            layer: node.layer,
+            reorders: node.fused::<Permute>().is_some(),
+        });
+    }
+    steps
+}
+
 fn memory_use((node, work): (&Node, &Work)) -> Use {
     let reuse = match work {
         Work::Kernel(kernel) => Some(kernel.reuse()),
         Work::Deferred(_) => None,
     };
     Use { inputs: node.inputs.clone(), outputs: node.outputs.clone(), reuse }
+}
+
+/// The kernels of all nodes.
+///
+/// # Errors
+/// With what is wrong with each node that has none.
+fn lower_all(graph: &Graph, net: &Net, precision: Precision) -> Result<Vec<Work>, Vec<Diagnostic>> {
+    let mut diagnostics = Vec::new();
+    let mut works = Vec::with_capacity(net.nodes.len());
+    for node in &net.nodes {
+        match lower_now(graph, net, node, precision) {
+            Ok(work) => works.push(work),
+            Err(diagnostic) => diagnostics.push(*diagnostic),
+        }
+    }
+    if diagnostics.is_empty() { Ok(works) } else { Err(diagnostics) }
 }
 
 /// Chooses the kernel of a node if everything it depends on is known; else defers it.

@@ -461,25 +461,34 @@ impl Tensor {
     }
 }
 
+/// An input and the output that overwrites it: both are the same memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overwrite {
+    /// The number of the input.
+    pub(crate) input: usize,
+    /// The number of the output.
+    pub(crate) output: usize,
+}
+
 /// The inputs and outputs of one step while it runs.
 pub(crate) struct Access<'r> {
     inputs: SmallVec<[&'r Tensor; 4]>,
     outputs: SmallVec<[Option<&'r Tensor>; 2]>,
-    in_place: Option<(usize, usize)>,
+    in_place: Option<Overwrite>,
     /// Which outputs have been handed out.
     taken: SmallVec<[bool; 2]>,
 }
 
 impl<'r> Access<'r> {
     /// Access for a step that reads `inputs` and writes `outputs`. An output that is `None` is
-    /// allocated while the step runs. `in_place` is the input and the output that share memory.
+    /// allocated while the step runs.
     ///
     /// # Panics
     /// When what is written overlaps anything else: the plan is then wrong.
     pub(crate) fn new(
         inputs: SmallVec<[&'r Tensor; 4]>,
         outputs: SmallVec<[Option<&'r Tensor>; 2]>,
-        in_place: Option<(usize, usize)>,
+        in_place: Option<Overwrite>,
     ) -> Access<'r> {
         let taken = SmallVec::from_elem(false, outputs.len());
         let access = Access { inputs, outputs, in_place, taken };
@@ -497,7 +506,8 @@ impl<'r> Access<'r> {
             other.is_empty() || other.end <= range.start || range.end <= other.start
         };
         for (i, input) in self.inputs.iter().enumerate() {
-            let declared = self.in_place == Some((i, o)) && input.address_range() == range;
+            let declared = self.in_place == Some(Overwrite { input: i, output: o })
+                && input.address_range() == range;
             assert!(declared || apart(input), "output {o} overlaps input {i}");
         }
         let mut others = self.outputs.iter().enumerate().filter(|(k, _)| *k != o);
@@ -527,7 +537,7 @@ impl<'r> Access<'r> {
     }
 
     /// The input and the output that share memory.
-    pub(crate) fn in_place(&self) -> Option<(usize, usize)> {
+    pub(crate) fn in_place(&self) -> Option<Overwrite> {
         self.in_place
     }
 
@@ -536,7 +546,7 @@ impl<'r> Access<'r> {
     /// # Panics
     /// When they are not of the size of `T`, or share memory with an output.
     pub(crate) fn input<T: Pod>(&self, input: usize) -> &'r [T] {
-        let shared = self.in_place.is_some_and(|(i, _)| i == input);
+        let shared = self.in_place.is_some_and(|shared| shared.input == input);
         assert!(!shared, "input {input} is overwritten in place; use `in_out`");
         let tensor = self.inputs[input];
         tensor.cast().unwrap_or_else(|| panic!("input {input} is {tensor:?}, read as another type"))
@@ -547,7 +557,7 @@ impl<'r> Access<'r> {
     /// # Panics
     /// When it shares memory with an output.
     pub(crate) fn input_bytes(&self, input: usize) -> &'r [u8] {
-        let shared = self.in_place.is_some_and(|(i, _)| i == input);
+        let shared = self.in_place.is_some_and(|shared| shared.input == input);
         assert!(!shared, "input {input} is overwritten in place; use `in_out`");
         self.inputs[input].bytes()
     }

@@ -56,7 +56,8 @@ fn outputs_are_written_in_place_when_declared() {
     let a = Tensor::zeros(F32, &[4]).unwrap();
     let b = a.clone();
     let inputs = smallvec::smallvec![&a];
-    let mut access = Access::new(inputs, smallvec::smallvec![Some(&b)], Some((0, 0)));
+    let mut access =
+        Access::new(inputs, smallvec::smallvec![Some(&b)], Some(Overwrite { input: 0, output: 0 }));
     access.output::<f32>(0).fill(2.0);
     assert_eq!(a.as_slice::<f32>().unwrap(), [2.0; 4]);
 }

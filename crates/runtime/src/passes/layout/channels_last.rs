@@ -14,6 +14,7 @@ use crate::ops::convolution::geometry;
 use crate::ops::normalize::normalization;
 use crate::ops::pool;
 use crate::passes::context::PassCx;
+use crate::passes::layout::nhwc::{moved, reordered, to_first, to_last};
 use crate::passes::layout::padding::Padded;
 use crate::tensor::{Sizes, Tensor};
 use infer::ops::binary::Binary;
@@ -75,29 +76,6 @@ struct ChannelsLastPass {
     pending: HashSet<ValueId>,
 }
 
-/// The order of axes from NCHW to NHWC, for any rank.
-fn to_last(rank: usize) -> Sizes {
-    [0].into_iter().chain(2..rank).chain([1]).collect()
-}
-
-/// The order of axes from NHWC to NCHW, for any rank.
-fn to_first(rank: usize) -> Sizes {
-    [0, rank - 1].into_iter().chain(1..rank - 1).collect()
-}
-
-/// The position in NHWC of NCHW axis `axis`.
-fn moved(axis: usize, rank: usize) -> usize {
-    match axis {
-        0 => 0,
-        1 => rank - 1,
-        spatial => spatial - 1,
-    }
-}
-
-fn reordered(sizes: &[usize], order: &[usize]) -> Sizes {
-    order.iter().map(|&axis| sizes[axis]).collect()
-}
-
 fn f32_of(sizes: &[usize]) -> Value {
     Value::of(Fact::new(ElementType::F32, PartialShape::fixed(sizes)))
 }
@@ -105,6 +83,36 @@ fn f32_of(sizes: &[usize]) -> Value {
 fn made(made: impl FusedOp, inputs: &[ValueId], output: ValueId, layer: usize) -> Node {
     let operation = Operation::Fused(Arc::new(made));
     Node { operation, inputs: inputs.into(), outputs: smallvec![output], layer }
+}
+
+/// Rewrites a node with one output, some of whose inputs are NHWC.
+type Rule =
+    for<'r, 'n> fn(&mut ChannelsLastPass, &'r mut GraphRewriter<'n>, &Node, ValueId) -> Option<()>;
+
+/// How a node within a region is rewritten; `None` if the region ends before it.
+fn rule_of(node: &Node) -> Option<Rule> {
+    macro_rules! rules {
+        ($($operation:ty => $rule:ident),* $(,)?) => {
+            $(if node.is::<$operation>().is_some() {
+                return Some(ChannelsLastPass::$rule);
+            })*
+        };
+    }
+    rules! {
+        Unary => unary,
+        Binary => binary,
+        FakeQuantize => fake_quantize,
+        Concat => concat,
+        Reduce => reduce,
+        PRelu => prelu,
+        GroupNormalization => group_normalization,
+        Normalize => normalize,
+        Interpolate => interpolate,
+        Slice => slice,
+        Pad => pad,
+        Reshape => reshape,
+    }
+    None
 }
 
 impl ChannelsLastPass {
@@ -175,55 +183,45 @@ impl ChannelsLastPass {
         if !node.inputs.iter().any(|v| self.pending.contains(v)) {
             return None;
         }
-        if node.is::<Unary>().is_some() {
-            let input = *self.last.get(&node.inputs[0])?;
-            let mut inputs = node.inputs.clone();
-            inputs[0] = input;
-            return self.rewritten(rewriter, node, inputs, output);
+        rule_of(node).and_then(|rule| rule(self, rewriter, node, output))
+    }
+
+    fn unary(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let mut inputs = node.inputs.clone();
+        inputs[0] = *self.last.get(&node.inputs[0])?;
+        self.rewritten(rewriter, node, inputs, output)
+    }
+
+    fn normalize(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let over_maps = self.instance_normalization(rewriter, node, output);
+        over_maps.or_else(|| self.along_axes(rewriter, node, output, 1))
+    }
+
+    fn interpolate(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        node: &Node,
+        output: ValueId,
+    ) -> Option<()> {
+        let rule = node.is::<Interpolate>()?;
+        // A model output that grows here is transposed before the upsample, while it is small.
+        if rewriter.net.outputs.contains(&output) && grows(rewriter.net, node.inputs[0], output) {
+            return None;
         }
-        if node.is::<Binary>().is_some() {
-            return self.binary(rewriter, node, output);
-        }
-        if node.is::<FakeQuantize>().is_some() {
-            return self.fake_quantize(rewriter, node, output);
-        }
-        if node.is::<Concat>().is_some() {
-            return self.concat(rewriter, node, output);
-        }
-        if node.is::<Reduce>().is_some() {
-            return self.reduce(rewriter, node, output);
-        }
-        if node.is::<PRelu>().is_some() {
-            return self.prelu(rewriter, node, output);
-        }
-        if node.is::<GroupNormalization>().is_some() {
-            return self.group_normalization(rewriter, node, output);
-        }
-        if node.is::<Normalize>().is_some() {
-            let over_maps = self.instance_normalization(rewriter, node, output);
-            return over_maps.or_else(|| self.along_axes(rewriter, node, output, 1));
-        }
-        if let Some(rule) = node.is::<Interpolate>() {
-            // A model output that grows here is transposed before the upsample, while it is small.
-            if rewriter.net.outputs.contains(&output) && grows(rewriter.net, node.inputs[0], output)
-            {
-                return None;
-            }
-            let rank = rewriter.net.sizes(output)?.len();
-            let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
-            let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
-            return self.along_axes(rewriter, node, output, axes);
-        }
-        if node.is::<Slice>().is_some() {
-            return self.slice(rewriter, node, output);
-        }
-        if node.is::<Pad>().is_some() {
-            return self.pad(rewriter, node, output);
-        }
-        if node.is::<Reshape>().is_some() {
-            return self.reshape(rewriter, node, output);
-        }
-        None
+        let rank = rewriter.net.sizes(output)?.len();
+        let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
+        let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
+        self.along_axes(rewriter, node, output, axes)
     }
 
     /// Keeps the same operation on other inputs, with an NHWC output.

@@ -5,4 +5,5 @@ pub(crate) mod channels_last;
 pub(crate) mod concat;
 pub(crate) mod index_map;
 pub(crate) mod movement;
+mod nhwc;
 pub(crate) mod padding;
