@@ -3,6 +3,8 @@
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
+#[cfg(target_arch = "x86_64")]
+use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Spread, Vector};
 use crate::conv::depthwise::tile::{InputLine, MAX_GROUP_CHANNELS};
 use crate::gemm::{Out, RegisterPostOps, Window, store};
@@ -23,6 +25,13 @@ pub(super) struct Row<'a> {
     /// The index of the first output, counted over all lines.
     pub(super) first: usize,
     pub(super) absorbed: RegisterPostOps<'a>,
+}
+
+/// `count` channels from `first` on.
+#[derive(Clone, Copy)]
+struct ChannelRange {
+    first: usize,
+    count: usize,
 }
 
 /// Neighbouring outputs.
@@ -71,13 +80,13 @@ impl Row<'_> {
         unsafe {
             match isa() {
                 // Unrolled windows would need a stack frame of megabytes in unoptimised builds.
-                _ if cfg!(unoptimized) => self.lines::<Fallback, false>(masks),
+                _ if cfg!(unoptimized) => self.all::<Fallback, false>(masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Amx => avx512(self, masks),
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => avx2(self, masks),
                 // Few CPUs take this path, so less code is compiled for it.
-                _ => self.lines::<Fallback, { cfg!(target_arch = "aarch64") }>(masks),
+                _ => self.all::<Fallback, { cfg!(target_arch = "aarch64") }>(masks),
             }
         }
     }
@@ -87,12 +96,13 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn lines<V: Spread, const UNROLLED: bool>(&self, masks: &mut [u8]) {
+    unsafe fn all<V: Compiled, const UNROLLED: bool>(&self, masks: &mut [u8]) {
         // SAFETY: the caller's promise.
         unsafe {
             match self.each {
                 1 => self.line::<V, UNROLLED>(masks),
-                _ => self.line_of_groups::<V, UNROLLED>(),
+                _ if UNROLLED => V::line_of_groups(self),
+                _ => self.line_of_groups::<V, false>(),
             }
         }
     }
@@ -104,29 +114,26 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn line<V: Vector, const UNROLLED: bool>(&self, masks: &mut [u8]) {
+    unsafe fn line<V: Compiled, const UNROLLED: bool>(&self, masks: &mut [u8]) {
         let most = if self.width.output.is_multiple_of(7) { 7 } else { 8 };
-        let mut x = 0;
         let near = (self.width.taps, self.width.stride, self.width.dilation);
-        while UNROLLED && x + most <= self.width.output {
-            // SAFETY: the caller's promise; the pixels are within the line.
-            unsafe {
-                match (near, most) {
-                    ((3, 1, 1), 7) => self.near::<V, 7, 3, 1, 1>(x),
-                    ((3, 1, 1), _) => self.near::<V, 8, 3, 1, 1>(x),
-                    ((3, 2, 1), 7) => self.near::<V, 7, 3, 2, 1>(x),
-                    ((3, 2, 1), _) => self.near::<V, 8, 3, 2, 1>(x),
-                    ((5, 1, 1), 7) => self.near::<V, 7, 5, 1, 1>(x),
-                    ((5, 1, 1), _) => self.near::<V, 8, 5, 1, 1>(x),
-                    ((5, 2, 1), 7) => self.near::<V, 7, 5, 2, 1>(x),
-                    ((5, 2, 1), _) => self.near::<V, 8, 5, 2, 1>(x),
-                    ((5, 1, 2), 7) => self.near::<V, 7, 5, 1, 2>(x),
-                    ((5, 1, 2), _) => self.near::<V, 8, 5, 1, 2>(x),
-                    _ => break,
-                }
+        // SAFETY: the caller's promise.
+        let mut x = unsafe {
+            match (near, most) {
+                _ if !UNROLLED => 0,
+                ((3, 1, 1), 7) => V::near_line::<7, 3, 1, 1>(self),
+                ((3, 1, 1), _) => V::near_line::<8, 3, 1, 1>(self),
+                ((3, 2, 1), 7) => V::near_line::<7, 3, 2, 1>(self),
+                ((3, 2, 1), _) => V::near_line::<8, 3, 2, 1>(self),
+                ((5, 1, 1), 7) => V::near_line::<7, 5, 1, 1>(self),
+                ((5, 1, 1), _) => V::near_line::<8, 5, 1, 1>(self),
+                ((5, 2, 1), 7) => V::near_line::<7, 5, 2, 1>(self),
+                ((5, 2, 1), _) => V::near_line::<8, 5, 2, 1>(self),
+                ((5, 1, 2), 7) => V::near_line::<7, 5, 1, 2>(self),
+                ((5, 1, 2), _) => V::near_line::<8, 5, 1, 2>(self),
+                _ => 0,
             }
-            x += most;
-        }
+        };
         while x < self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
@@ -170,6 +177,30 @@ impl Row<'_> {
         P
     }
 
+    /// The line, `P` neighbours at a time, for windows as in [`Row::near`]; returns how many outputs
+    /// are computed.
+    ///
+    /// # Safety
+    /// As [`Row::line`].
+    #[inline(always)]
+    unsafe fn near_line<
+        V: Vector,
+        const P: usize,
+        const T: usize,
+        const S: usize,
+        const D: usize,
+    >(
+        &self,
+    ) -> usize {
+        let mut x = 0;
+        while x + P <= self.width.output {
+            // SAFETY: the caller's promise; the pixels are within the line.
+            unsafe { self.near::<V, P, T, S, D>(x) };
+            x += P;
+        }
+        x
+    }
+
     /// `P` neighbours from `x` on, with `T` taps, stride `S` and dilation `D` known to the
     /// compiler: each input position is read once for all windows over it.
     ///
@@ -185,17 +216,19 @@ impl Row<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             while c + V::LANES <= end {
-                self.near_block::<V, P, T, S, D>(x, (c, V::LANES), |from| V::load(from));
+                let channels = ChannelRange { first: c, count: V::LANES };
+                self.near_block::<V, P, T, S, D>(x, channels, |from| V::load(from));
                 c += V::LANES;
             }
             if c < end {
                 let count = end - c;
-                self.near_block::<V, P, T, S, D>(x, (c, count), |from| V::load_masked(from, count));
+                let load = |from| V::load_masked(from, count);
+                self.near_block::<V, P, T, S, D>(x, ChannelRange { first: c, count }, load);
             }
         }
     }
 
-    /// `count` channels of these neighbours, from channel `c` on.
+    /// Some channels of these neighbours.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -209,7 +242,7 @@ impl Row<'_> {
     >(
         &self,
         x: usize,
-        (c, count): (usize, usize),
+        ChannelRange { first: c, count }: ChannelRange,
         load: impl Fn(*const f32) -> V,
     ) {
         const { assert!((P - 1) * S + (T - 1) * D < POSITIONS, "windows reach further") };
@@ -240,7 +273,7 @@ impl Row<'_> {
                     }
                 });
             }
-            store(&self.out(x, (c, count)), sums);
+            store(&self.out(x, ChannelRange { first: c, count }), sums);
         }
     }
 
@@ -258,19 +291,20 @@ impl Row<'_> {
         unsafe {
             while c + L * V::LANES <= end {
                 let load = |from: *const f32, l: usize| V::load(from.add(l * V::LANES));
-                self.block::<V, P, L, MASKED>(pixels, (c, L * V::LANES), load);
+                let channels = ChannelRange { first: c, count: L * V::LANES };
+                self.block::<V, P, L, MASKED>(pixels, channels, load);
                 c += L * V::LANES;
             }
             while c < end {
                 let count = V::LANES.min(end - c);
                 let load = |from, _| V::load_masked(from, count);
-                self.block::<V, P, 1, MASKED>(pixels, (c, count), load);
+                self.block::<V, P, 1, MASKED>(pixels, ChannelRange { first: c, count }, load);
                 c += count;
             }
         }
     }
 
-    /// `count` channels from `c` on.
+    /// Some channels.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -278,7 +312,7 @@ impl Row<'_> {
     unsafe fn block<V: Vector, const P: usize, const L: usize, const MASKED: bool>(
         &self,
         pixels: &Pixels<'_>,
-        (c, count): (usize, usize),
+        ChannelRange { first: c, count }: ChannelRange,
         load: impl Fn(*const f32, usize) -> V,
     ) {
         let next = self.width.stride * self.channels;
@@ -318,7 +352,7 @@ impl Row<'_> {
                         (from.wrapping_add(step), weights.wrapping_add(self.channels));
                 }
             }
-            store(&self.out(pixels.x, (c, count)), sums);
+            store(&self.out(pixels.x, ChannelRange { first: c, count }), sums);
         }
     }
 
@@ -354,6 +388,7 @@ impl Row<'_> {
         let start = (x * S) as isize + self.width.start;
         for c in self.part.clone().step_by(V::LANES) {
             let count = V::LANES.min(self.part.end - c);
+            let channels = ChannelRange { first: c, count };
             let first = start * self.channels as isize + c as isize;
             // SAFETY: the caller's promise; positions outside the input are not read.
             unsafe {
@@ -370,7 +405,7 @@ impl Row<'_> {
                             if I < (SEVEN - 1) * S + 3 {
                                 let position = start.wrapping_add_unsigned(I).cast_unsigned();
                                 if position < self.width.input {
-                                    let value = self.input_of_groups::<V>(from, (c, count), i);
+                                    let value = self.input_of_groups::<V>(from, channels, i);
                                     for t in 0..3 {
                                         if let Some(p) = pixel(I, t, S).filter(|p| *p < SEVEN) {
                                             sums[p][0] = value.fma(taps[t], sums[p][0]);
@@ -382,7 +417,7 @@ impl Row<'_> {
                         });
                     }
                 }
-                store(&self.out(x, (c, count)), sums);
+                store(&self.out(x, channels), sums);
             }
         }
         SEVEN
@@ -412,20 +447,24 @@ impl Row<'_> {
                                     let count = V::LANES.min(end - own);
                                     let weight = V::load_masked(weights.add(own), count);
                                     let from = from.add(own);
-                                    let value = self.input_of_groups::<V>(from, (own, count), i);
+                                    let value = self.input_of_groups::<V>(
+                                        from,
+                                        ChannelRange { first: own, count },
+                                        i,
+                                    );
                                     sums[0][l] = value.fma(weight, sums[0][l]);
                                 }
                             }
                         }
                     }
                 }
-                store(&self.out(x, (c, end - c)), sums);
+                store(&self.out(x, ChannelRange { first: c, count: end - c }), sums);
             }
         }
         1
     }
 
-    /// Input `i` of each group among `count` channels from `c` on, which are at `from`.
+    /// Input `i` of each group among some channels, which are at `from`.
     ///
     /// # Safety
     /// As [`Row::line`].
@@ -433,7 +472,7 @@ impl Row<'_> {
     unsafe fn input_of_groups<V: Spread>(
         &self,
         from: *const f32,
-        (c, count): (usize, usize),
+        ChannelRange { first: c, count }: ChannelRange,
         i: usize,
     ) -> V {
         // SAFETY: the caller's promise; a group begins at a multiple of its size.
@@ -450,7 +489,8 @@ impl Row<'_> {
     /// # Safety
     /// As [`Row::line`].
     #[inline(always)]
-    unsafe fn out(&self, x: usize, (c, columns): (usize, usize)) -> Out {
+    unsafe fn out(&self, x: usize, channels: ChannelRange) -> Out {
+        let ChannelRange { first: c, count: columns } = channels;
         Out {
             // SAFETY: the caller's promise.
             to: unsafe { self.to.add(x * self.channels + c) },
@@ -462,6 +502,61 @@ impl Row<'_> {
     }
 }
 
+/// Vectors with functions of their own for lines that are unrolled. As parts of one function they
+/// took the compiler a third of the time that all kernels take.
+///
+/// # Safety
+/// The functions only use the instruction set of the vectors.
+unsafe trait Compiled: Spread {
+    /// [`Row::near_line`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn near_line<const P: usize, const T: usize, const S: usize, const D: usize>(
+        row: &Row<'_>,
+    ) -> usize;
+
+    /// [`Row::line_of_groups`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn line_of_groups(row: &Row<'_>);
+}
+
+macro_rules! compiled {
+    ($(#[$meta:meta])* $vector:ty, $(#[$feature:meta])*) => {
+        $(#[$meta])*
+        // SAFETY: what they call is compiled with them.
+        unsafe impl Compiled for $vector {
+            $(#[$feature])*
+            #[inline(never)]
+            unsafe fn near_line<const P: usize, const T: usize, const S: usize, const D: usize>(
+                row: &Row<'_>,
+            ) -> usize {
+                // SAFETY: the caller's promise.
+                unsafe { row.near_line::<$vector, P, T, S, D>() }
+            }
+
+            $(#[$feature])*
+            #[inline(never)]
+            unsafe fn line_of_groups(row: &Row<'_>) {
+                // SAFETY: the caller's promise.
+                unsafe { row.line_of_groups::<$vector, true>() }
+            }
+        }
+    };
+}
+
+compiled!(Fallback,);
+compiled! {
+    #[cfg(target_arch = "x86_64")]
+    Avx2, #[target_feature(enable = "avx2,fma")]
+}
+compiled! {
+    #[cfg(target_arch = "x86_64")]
+    Avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+}
+
 /// # Safety
 /// As [`Row::run`], with AVX-512.
 #[cfg(target_arch = "x86_64")]
@@ -469,7 +564,7 @@ impl Row<'_> {
 unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
     debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise.
-    unsafe { row.lines::<crate::base::simd::Avx512, true>(masks) }
+    unsafe { row.all::<Avx512, true>(masks) }
 }
 
 /// # Safety
@@ -479,7 +574,7 @@ unsafe fn avx512(row: &Row<'_>, masks: &mut [u8]) {
 unsafe fn avx2(row: &Row<'_>, masks: &mut [u8]) {
     debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
-    unsafe { row.lines::<crate::base::simd::Avx2, true>(masks) }
+    unsafe { row.all::<Avx2, true>(masks) }
 }
 
 #[cfg(target_arch = "aarch64")]
