@@ -12,13 +12,14 @@ INK, PALE, PAPER, BOX, LAYER, LINE = "#1f2933", "#61707f", "#ffffff", "#f3f5f7",
 # Crate, what it does, and where it stands: column, and row of its first line.
 CRATES = [
     ("irrun", "flags, files, reports", 1, 0),
+    ("text", "prompt to tokens to text", 2, 0),
     ("runtime", "tensors, passes, plans, sessions", 1, 1),
     ("infer", "types, shapes and small values", 0, 1),
     ("ir", "the file format", 0, 2),
     ("kernels", "arithmetic over slices", 2, 1),
     ("tokenize", "text to tokens and back", 1, 2),
 ]
-USES = [("irrun", "runtime"), ("runtime", "infer"), ("infer", "ir"), ("runtime", "kernels"),
+USES = [("irrun", "runtime"), ("irrun", "text"), ("text", "runtime"), ("runtime", "infer"), ("infer", "ir"), ("runtime", "kernels"),
         ("runtime", "tokenize")]
 
 
@@ -55,10 +56,13 @@ def crate(name, about, rows, x, y, height):
 
 
 def arrow(a, b):
-    """From one box to another: down in a column, else sideways at the height of the target."""
+    """From one box to another: down in a column or to a box below, else sideways at the height of
+    the target."""
     (ax, ay, ah), (bx, by, bh) = a, b
     if ax == bx:
         ends = (ax + WIDTH // 2, ay + ah, bx + WIDTH // 2, by - 3)
+    elif by > ay + ah:
+        ends = (ax + WIDTH // 4, ay + ah, bx + 3 * WIDTH // 4, by - 3)
     else:
         y = min(max(by + 24, ay + 24), ay + ah - 16)
         ends = (ax + (WIDTH if bx > ax else 0), y, bx - 3 if bx > ax else bx + WIDTH + 3, y)
@@ -72,7 +76,7 @@ def main():
     height = {name: HEAD + max(len(known.get(name, [])), 0) * (ROW + GAP) + 6
               for name, *_ in CRATES}
     boxes, below = {}, {}
-    top = margin + height["irrun"] + apart
+    top = margin + max(height[name] for name, *_, row in CRATES if row == 0) + apart
     for name, _, column, row in CRATES:
         x = margin + column * (WIDTH + 60)
         y = margin if row == 0 else top if row == 1 else below[column]

@@ -76,6 +76,31 @@ const RUNTIME: Layers = Layers {
     unsettled: &[],
 };
 
+const TOKENIZE: Layers = Layers {
+    name: "tokenize",
+    layers: &[
+        &["error", "hash", "number"],
+        &["bytes", "trie"],
+        &["strings", "unicode", "regex"],
+        &["ragged", "vocab", "split", "charsmap"],
+        &["bpe", "unigram", "wordpiece"],
+        &["sentencepiece"],
+    ],
+    unsettled: &[],
+};
+
+const TEXT: Layers = Layers {
+    name: "text",
+    layers: &[
+        &["error", "edit", "stop"],
+        &["config", "model", "decoder"],
+        &["chat", "sampler"],
+        &["tokenizer", "language_model"],
+        &["pipeline"],
+    ],
+    unsettled: &[],
+};
+
 #[test]
 fn kernels() {
     check(&KERNELS);
@@ -97,11 +122,21 @@ fn runtime() {
 }
 
 #[test]
+fn tokenize() {
+    check(&TOKENIZE);
+}
+
+#[test]
+fn text() {
+    check(&TEXT);
+}
+
+#[test]
 fn the_picture_shows_every_layer() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let picture = std::fs::read_to_string(docs.join("layers.svg")).unwrap();
     let named = |layers: &Layers| layers.layers.concat();
-    for module in [IR, INFER, RUNTIME, KERNELS].iter().flat_map(named) {
+    for module in [IR, INFER, RUNTIME, KERNELS, TOKENIZE, TEXT].iter().flat_map(named) {
         let is_there = picture.contains(&format!(">{module}</tspan>"));
         assert!(is_there, "{module} is not in docs/layers.svg; run docs/layers.py");
     }
