@@ -58,12 +58,12 @@ struct Finding {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Location {
-    physical_location: Place,
+    physical_location: PhysicalLocation,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Place {
+struct PhysicalLocation {
     artifact_location: Artifact,
     region: Region,
 }
@@ -107,7 +107,7 @@ pub(crate) fn write(path: &Path, findings: &[Diagnostic], source: &SourceFile) -
 fn result(finding: &Diagnostic, source: &SourceFile) -> Finding {
     // A URI has no blanks and no backslashes.
     let uri = source.path().display().to_string().replace('\\', "/").replace(' ', "%20");
-    let place = Place {
+    let place = PhysicalLocation {
         artifact_location: Artifact { uri },
         region: Region { start_line: source.line(finding.at) },
     };

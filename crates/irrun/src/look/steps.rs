@@ -22,13 +22,13 @@ const WORST: usize = 5;
 pub(crate) struct Steps {
     reference: Arrays,
     tolerance: ToleranceArgs,
-    compared: Vec<Step>,
+    compared: Vec<ComparedLayer>,
     /// Where in the list each of them is, by its path.
     places: HashMap<String, usize>,
 }
 
 /// A layer's output beside the reference.
-struct Step {
+struct ComparedLayer {
     comparison: Comparison,
     title: String,
     at: OutputRef,
@@ -91,7 +91,7 @@ pub(crate) struct LayerDifference {
     pub relative: Option<f64>,
 }
 
-impl Step {
+impl ComparedLayer {
     fn summary(&self) -> LayerDifference {
         let known = self.comparison.difference.as_ref().filter(|d| d.incomparable == 0);
         let relative =
@@ -136,7 +136,7 @@ impl Steps {
         } else {
             self.tolerance.of(|name| name == path || name == value.layer.name)
         };
-        let step = Step {
+        let step = ComparedLayer {
             comparison: Comparison::of(&path, &got, &expected, tolerance, WORST),
             title: value.layer.title(),
             at: OutputRef { layer: value.position, port: value.port },
@@ -184,14 +184,15 @@ impl Steps {
         );
         let differing = self.compared.iter().filter(|step| !step.comparison.ok);
         let first = differing.clone().min_by_key(|step| self.rank(step, graph));
-        let mut outer: Vec<&Step> = self.compared.iter().filter(|s| s.bodies.is_empty()).collect();
+        let mut outer: Vec<&ComparedLayer> =
+            self.compared.iter().filter(|s| s.bodies.is_empty()).collect();
         outer.sort_by_key(|step| self.rank(step, graph));
         Ok(Found {
             compared: self.compared.len(),
             differing: differing.count(),
             within: self.within(),
             first: first.map(|step| self.explained(step, graph)),
-            layers: outer.into_iter().map(Step::summary).collect(),
+            layers: outer.into_iter().map(ComparedLayer::summary).collect(),
         })
     }
 
@@ -215,7 +216,7 @@ impl Steps {
 
     /// Its place in topological order. What is in a body is computed before the layer around it
     /// is done, in the order in which it was seen.
-    fn rank(&self, step: &Step, graph: &Graph) -> (usize, usize) {
+    fn rank(&self, step: &ComparedLayer, graph: &Graph) -> (usize, usize) {
         let seen = self.places.get(&step.comparison.name).copied().unwrap_or(0);
         let outer = step.bodies.is_empty();
         let of = |layer: usize| graph.order().iter().position(|&l| l == layer);
@@ -228,11 +229,11 @@ impl Steps {
         (place, if outer { usize::MAX } else { seen })
     }
 
-    fn explained(&self, step: &Step, graph: &Graph) -> FirstDifference {
+    fn explained(&self, step: &ComparedLayer, graph: &Graph) -> FirstDifference {
         // The graph of a body is not at hand; its inputs are found by the layers seen there.
         let sources = if step.bodies.is_empty() { graph.inputs_of(step.at.layer) } else { &[] };
         let input = |source: &OutputRef| {
-            let same = |other: &&Step| other.bodies == step.bodies && other.at == *source;
+            let same = |other: &&ComparedLayer| other.bodies == step.bodies && other.at == *source;
             let layer = graph.layers().get(source.layer);
             let name = layer.map_or_else(String::new, |l| format!("{}:{}", l.name, source.port));
             let constant = layer.is_some_and(|l| l.is("Const"));

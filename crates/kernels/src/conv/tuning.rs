@@ -35,15 +35,18 @@ pub(crate) const SMALL_OC_LINE_PER_OUTPUT: usize = 8;
 /// model may ask for any padding.
 pub(crate) const SMALL_OC_MAX_PADDED: usize = 8;
 
-/// Below this many input or output channels, Winograd's transforms take as long as they save.
+/// Below this many input or output channels, Winograd's transforms take longer than they save: with
+/// 16, unet took 1.1 of the time on a Zen 3. From 32 on, resnet50 0.86 on one thread.
 pub(crate) const WINOGRAD_FEW_CHANNELS: usize = 32;
 
 /// Below this many tiles in an image, reading the transformed filters, which are larger, takes
-/// longer than Winograd saves. The batch does not count, so that an image has the same bits in a
-/// batch as alone.
+/// longer than Winograd saves, as in maps of 7×7 on a Zen 3. The batch does not count, so that an
+/// image has the same bits in a batch as alone.
 pub(crate) const WINOGRAD_FEW_TILES: usize = 32;
 
-/// Limit of the tiles and their sums that a thread works on while the filters pass by, in bytes.
+/// Limit of the tiles and their sums that a thread works on while the filters pass by, in bytes. 25
+/// tiles in place of 13 read the filters half as often: layers of 14×14 positions and 256 channels
+/// 0.85 on two threads of a Zen 3.
 pub(crate) const WINOGRAD_CACHE: usize = 512 << 10;
 
 /// The least number of tiles that a thread works on.
