@@ -202,103 +202,131 @@ fn bf16_gemms_without_k_are_0() {
     assert_eq!(std::thread::spawn(gemm).join().unwrap(), [0.0; 40 * 5]);
 }
 
-/// Windows of every kind that AMX tiles read in place, and some of other kinds, against the
-/// definition of a convolution.
-#[test]
-fn bf16_convolutions_are_chains_along_k() {
-    // Channels, width of the kernel, stride, dilation between lines, width and height of the
-    // output.
-    let cases = [
-        (32, 3, 1, 1, 14, 5),
-        (64, 3, 2, 1, 28, 3),
-        (32, 1, 1, 2, 12, 6),
-        (4, 7, 2, 1, 30, 4),
-        (16, 3, 1, 3, 45, 3),
-        (96, 3, 1, 1, 7, 7),
-        (10, 3, 1, 1, 31, 3),
-        (2, 2, 2, 1, 16, 2),
-    ];
-    for (channels, taps, stride, dilation, width, height) in cases {
+/// A convolution of a batch of two images.
+struct ConvCase {
+    channels: usize,
+    /// Width and height of the kernel.
+    taps: usize,
+    stride: usize,
+    /// Between the lines of a window.
+    dilation: usize,
+    /// Width and height of the output.
+    width: usize,
+    height: usize,
+}
+
+impl ConvCase {
+    const BATCH: usize = 2;
+
+    fn axes(&self) -> [Window; 3] {
+        let (taps, stride) = (self.taps, self.stride);
         let axis = |output: usize, dilation: usize| {
             let reach = (output - 1) * stride + (taps - 1) * dilation + 1;
-            Window {
-                input: reach - taps / 2 - 1 + taps % 2,
-                output,
-                taps,
-                stride,
-                dilation,
-                start: -((taps / 2) as isize),
-            }
+            let (input, start) = (reach - taps / 2 - 1 + taps % 2, -((taps / 2) as isize));
+            Window { input, output, taps, stride, dilation, start }
         };
-        let axes = [Window::NONE, axis(height, dilation), axis(width, 1)];
-        let (batch, n, k) = (2, 40, taps * taps * channels);
-        let (m, positions) = (batch * width * height, axes[1].input * axes[2].input);
-        let (a, b) = (numbers(batch * positions * channels, 3), numbers(k * n, 4));
-        let zeros = vec![0.0; channels];
-        let place = InputStrides::channels_last(positions, channels);
+        [Window::NONE, axis(self.height, self.dilation), axis(self.width, 1)]
+    }
+
+    /// Positions of an input image.
+    fn positions(&self) -> usize {
+        self.axes().iter().map(|axis| axis.input).product()
+    }
+
+    fn gemm_size(&self, n: usize) -> GemmSize {
+        let m = ConvCase::BATCH * self.width * self.height;
+        GemmSize { m, n, k: self.taps * self.taps * self.channels }
+    }
+
+    /// The input under element `p` of the window of output `row`, if it is within.
+    fn element(&self, a: &[f32], row: usize, p: usize) -> Option<f32> {
+        let [_, down, across] = self.axes();
+        let (image, place) = (row / (self.width * self.height), row % (self.width * self.height));
+        let (tap, channel) = (p / self.channels, p % self.channels);
+        let line = down.position(place / self.width, tap / self.taps)?;
+        let at = line * across.input + across.position(place % self.width, tap % self.taps)?;
+        Some(a[(image * self.positions() + at) * self.channels + channel])
+    }
+
+    /// What the GEMM of these windows adds, in the order of the instruction set.
+    fn sum(&self, windows: &Im2col<'_>, terms: &[(f32, f32)]) -> f32 {
+        if !Precision::Bf16.has_tiles() {
+            return sum_of_pairs(terms);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if amx::windows::suits(windows, 1) {
+            let run = self.taps * self.channels;
+            return sum_of_steps(terms, run / run.div_ceil(32));
+        }
+        let _ = windows;
+        sum_of_tiles(terms)
+    }
+
+    fn check(&self, threads: &Threads) {
+        let ConvCase { channels, taps, stride, .. } = *self;
+        let size = self.gemm_size(40);
+        let GemmSize { n, k, .. } = size;
+        let a = numbers(ConvCase::BATCH * self.positions() * channels, 3);
+        let (b, zeros) = (numbers(k * n, 4), vec![0.0; channels]);
+        let place = InputStrides::channels_last(self.positions(), channels);
+        let axes = self.axes();
         let windows = Im2col { input: &a, axes, place, channels: (0, channels), zeros: &zeros };
-        let terms = |row: usize, column: usize| -> Vec<(f32, f32)> {
-            let (image, y, x) = (row / (width * height), row / width % height, row % width);
-            let element = |p: usize| {
-                let (tap, channel) = (p / channels, p % channels);
-                let line = axes[1].position(y, tap / taps)?;
-                let at = line * axes[2].input + axes[2].position(x, tap % taps)?;
-                Some(a[(image * positions + at) * channels + channel])
+        let expected = |row: usize, column: usize| {
+            let term = |p: usize| {
+                let element = self.element(&a, row, p).unwrap_or(0.0);
+                (to_bf16(element), to_bf16(b[p * n + column]))
             };
-            (0..k)
-                .map(|p| (to_bf16(element(p).unwrap_or(0.0)), to_bf16(b[p * n + column])))
-                .collect()
+            self.sum(&windows, &(0..k).map(term).collect::<Vec<_>>())
         };
-        let sum = |terms: &[(f32, f32)]| {
-            if !Precision::Bf16.has_tiles() {
-                return sum_of_pairs(terms);
-            }
-            #[cfg(target_arch = "x86_64")]
-            if amx::windows::suits(&windows, 1) {
-                let run = taps * channels;
-                return sum_of_steps(terms, run / run.div_ceil(32));
-            }
-            sum_of_tiles(terms)
-        };
-        let rows = Layout::Rows { stride: n };
-        let threads = Threads::new(3);
-        let packed = Packed::new(
-            (&threads, WeightArena::unpooled()),
-            UnalignedF32::of(&b),
-            rows,
-            RhsSize { k, n },
-            Precision::Bf16,
-        );
-        for threads in [Threads::single(), &threads] {
-            let mut c = vec![0.0; m * n];
-            let (a, b) = (Lhs::Im2col(&windows), Rhs::Packed(&packed));
-            let precision = Precision::Bf16;
-            Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] }.run(
-                threads,
-                &ScratchPool::default(),
-                &mut c,
-            );
+        let (to, layout) = ((threads, WeightArena::unpooled()), Layout::Rows { stride: n });
+        let b = UnalignedF32::of(&b);
+        let packed = Packed::new(to, b, layout, RhsSize { k, n }, Precision::Bf16);
+        for threads in [Threads::single(), threads] {
+            let c = bf16_product(size, Lhs::Im2col(&windows), &packed, threads);
             for (i, found) in c.iter().enumerate() {
-                assert_eq!(*found, sum(&terms(i / n, i % n)), "{channels} {taps} {stride}: {i}");
+                assert_eq!(*found, expected(i / n, i % n), "{channels} {taps} {stride}: {i}");
             }
-            if precision.keeps_pairs() {
+            if Precision::Bf16.keeps_pairs() {
                 let halves = halves(windows.input);
                 let windows = Im2col {
                     input: pairs(&halves).unwrap(),
-                    place: InputStrides::channels_last(positions, channels / 2),
+                    place: InputStrides::channels_last(self.positions(), channels / 2),
                     channels: (0, channels / 2),
                     ..windows
                 };
                 let a = Lhs::Bf16(&Lhs::Im2col(&windows));
-                let mut again = vec![0.0; m * n];
-                Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] }.run(
-                    threads,
-                    &ScratchPool::default(),
-                    &mut again,
-                );
+                let again = bf16_product(size, a, &packed, threads);
                 assert_eq!(again, c, "{channels} {taps} {stride}");
             }
         }
+    }
+}
+
+fn bf16_product(size: GemmSize, a: Lhs<'_>, b: &Packed, threads: &Threads) -> Vec<f32> {
+    let GemmSize { m, n, k } = size;
+    let (b, precision) = (Rhs::Packed(b), Precision::Bf16);
+    let mut c = vec![0.0; m * n];
+    let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
+    gemm.run(threads, &ScratchPool::default(), &mut c);
+    c
+}
+
+/// Windows of every kind that AMX tiles read in place, and some of other kinds, against the
+/// definition of a convolution.
+#[test]
+fn bf16_convolutions_are_chains_along_k() {
+    let threads = Threads::new(3);
+    for [channels, taps, stride, dilation, width, height] in [
+        [32, 3, 1, 1, 14, 5],
+        [64, 3, 2, 1, 28, 3],
+        [32, 1, 1, 2, 12, 6],
+        [4, 7, 2, 1, 30, 4],
+        [16, 3, 1, 3, 45, 3],
+        [96, 3, 1, 1, 7, 7],
+        [10, 3, 1, 1, 31, 3],
+        [2, 2, 2, 1, 16, 2],
+    ] {
+        ConvCase { channels, taps, stride, dilation, width, height }.check(&threads);
     }
 }
 

@@ -15,9 +15,11 @@ use crate::gemm::microkernel::bf16_dp::Native16;
 use crate::gemm::microkernel::generic::store_rows;
 use crate::gemm::output::{Out, SharedTarget};
 use crate::gemm::post_ops::{RegisterPostOps, finish};
+use crate::gemm::precision::Precision;
 use crate::gemm::problem::{Gemm, Lhs};
 use crate::gemm::tiling::Tile;
 use crate::gemm::tuning::{AMX_PREFETCH_LINES, amx_group};
+use std::ops::Range;
 
 /// Memory that is prefetched while blocks are multiplied.
 struct Later {
@@ -63,6 +65,37 @@ pub(crate) enum Panels<'a> {
     Compressed(CompressedRhs<'a>, &'a mut [f32]),
 }
 
+impl Panels<'_> {
+    /// The panels of a group of columns of a tile, of `panel` elements each, and what is read after
+    /// them.
+    fn group(
+        &mut self,
+        tile: Tile,
+        columns: Range<usize>,
+        precision: Precision,
+        panel: usize,
+    ) -> (&[f32], Later) {
+        let ((left, right), group) = (tile.columns, amx_group(panel));
+        match self {
+            Panels::Packed { panels, later } => {
+                let own = &panels[(columns.start - left) / WIDTH * panel..];
+                let next = if columns.end < right { &own[group * panel..] } else { later };
+                (own, Later::of(next, group * panel))
+            }
+            Panels::Compressed(b, workspace) => {
+                let (own, workspace) = workspace.split_at_mut(group * panel);
+                let each = own.chunks_mut(panel.max(1));
+                for (column, to) in columns.clone().step_by(WIDTH).zip(each) {
+                    b.write(column, precision, workspace, to);
+                }
+                let next = if columns.end < right { b.bytes_from(columns.end) } else { &[] };
+                let bytes = next.len().min(group * b.panel_bytes());
+                (own, Later { from: next.as_ptr(), bytes })
+            }
+        }
+    }
+}
+
 impl Gemm<'_> {
     /// As [`Gemm::blocks`]. All rows of the tile are packed in bf16 first; then they are multiplied
     /// by one group of panels after the other.
@@ -89,23 +122,7 @@ impl Gemm<'_> {
         let mut sums = Sums([0.0; ROWS * WIDTH]);
         for first in (left..right).step_by(group * WIDTH) {
             let end = right.min(first + group * WIDTH);
-            let (own, mut next) = match &mut panels {
-                Panels::Packed { panels, later } => {
-                    let own = &panels[(first - left) / WIDTH * panel..];
-                    let next = if end < right { &own[group * panel..] } else { later };
-                    (own, Later::of(next, group * panel))
-                }
-                Panels::Compressed(b, workspace) => {
-                    let (own, workspace) = workspace.split_at_mut(group * panel);
-                    let each = own.chunks_mut(panel.max(1));
-                    for (column, to) in (first..end).step_by(WIDTH).zip(each) {
-                        b.write(column, self.precision, workspace, to);
-                    }
-                    let next = if end < right { b.bytes_from(end) } else { &[] };
-                    let bytes = next.len().min(group * b.panel_bytes());
-                    (&*own, Later { from: next.as_ptr(), bytes })
-                }
-            };
+            let (own, mut next) = panels.group(tile, first..end, self.precision, panel);
             for block in &blocks {
                 // SAFETY: `isa` says that there are tiles.
                 unsafe { configured.prepare(block) };
