@@ -1,94 +1,68 @@
-"""Rows through weights of 8 and 4 bits: irrun in f32 and with `--activations int8`, beside OpenVINO without and with
-dynamic quantization. Two threads, sides in turns. `python benches/activations.py IRRUN` prints the ratios."""
-import json
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
-from statistics import median
-
+"""Rows through weights of 8 and 4 bits, with and without rows rounded to integers of 8 bits."""
 import numpy as np
 import openvino as ov
 from openvino import opset13 as op
 
-LAYERS, SIZE, GROUP, ROUNDS = 8, 2048, 128, 5
-ROWS = [1, 8, 64, 512]
-# OpenVINO reads constants of 4 bits where NumPy has them.
-KEPT = []
+import decoder
+from common import WORK, alternate, bench, guarded, output, p10, repeat
+
+GROUP, ROWS = 128, [1, 8, 64, 512]
+F32 = {'INFERENCE_PRECISION_HINT': 'f32', 'INFERENCE_NUM_THREADS': 2, 'NUM_STREAMS': 1}
 
 
-def weights(rng, bits):
-    """A matrix of integers with a scale and a zero point for each group, as NNCF writes it."""
-    groups = SIZE // GROUP
-    kind = ov.Type.u8 if bits == 8 else ov.Type.u4
-    integers = rng.integers(0, 2 ** bits, (SIZE, groups, GROUP), dtype=np.uint8)
-    zeros = np.full((SIZE, groups, 1), 2 ** (bits - 1), np.uint8)
-    scales = rng.uniform(0.5, 1.5, (SIZE, groups, 1)).astype(np.float16) / np.float16(2 ** (bits - 1) * SIZE ** 0.5)
-
-    def constant(array):
-        if bits == 8:
-            return op.constant(array)
-        pairs = array.reshape(-1, 2)
-        packed = (pairs[:, 0] | pairs[:, 1] << 4).astype(np.uint8)
-        KEPT.append(packed)
-        return op.constant(ov.Tensor(packed, ov.Shape(array.shape), kind))
-    real = op.subtract(op.convert(constant(integers), 'f16'), op.convert(constant(zeros), 'f16'))
-    real = op.multiply(real, op.constant(scales))
-    return op.convert(op.reshape(real, op.constant([SIZE, SIZE]), False), 'f32')
+def layers(count, size, bits):
+    """A file of so many layers of weights in groups of 128."""
+    xml = WORK / 'compressed' / f'{count}_{size}_{bits}.xml'
+    if not xml.with_suffix('.bin').exists():
+        rng = np.random.default_rng(bits)
+        x = node = op.parameter(ov.PartialShape([-1, size]), ov.Type.f32, name='x')
+        for _ in range(count):
+            node = op.matmul(node, decoder.compressed(rng, size, size, bits, GROUP), False, True)
+        xml.parent.mkdir(parents=True, exist_ok=True)
+        ov.save_model(ov.Model([op.result(node)], [x], f'rows_{bits}'), xml, compress_to_fp16=False)
+        decoder.KEPT.clear()
+    return xml
 
 
-def model(bits):
-    rng = np.random.default_rng(bits)
-    x = node = op.parameter(ov.PartialShape([-1, SIZE]), ov.Type.f32, name='x')
-    for _ in range(LAYERS):
-        node = op.matmul(node, weights(rng, bits), False, True)
-    return ov.Model([op.result(node)], [x], f'rows_{bits}')
+def rows_of(count, size):
+    data = np.random.default_rng(count).normal(size=(count, size)).astype(np.float32)
+    file = WORK / 'inputs' / f'rows_{count}_{size}.npy'
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.save(file, data)
+    return file, data
 
 
-def main(irrun):
-    folder = Path(tempfile.mkdtemp())
-    for bits in 8, 4:
-        xml = folder / f'{bits}.xml'
-        ov.save_model(model(bits), xml, compress_to_fp16=False)
-        for rows in ROWS:
-            data = np.random.default_rng(rows).normal(size=(rows, SIZE)).astype(np.float32)
-            np.save(folder / 'x.npy', data)
-            print(bits, 'bits', rows, 'rows:', compare(irrun, xml, folder / 'x.npy', data), flush=True)
-
-
-def compare(irrun, xml, file, data):
+def openvino(setup, xml, data, **more):
     core = ov.Core()
-
-    def openvino(group):
-        hints = {'INFERENCE_PRECISION_HINT': 'f32', 'INFERENCE_NUM_THREADS': 2, 'NUM_STREAMS': 1}
-        group = {} if group is None else {'DYNAMIC_QUANTIZATION_GROUP_SIZE': group}
-        network = core.read_model(xml)
-        network.reshape(list(data.shape))
-        request = core.compile_model(network, 'CPU', {**hints, **group}).create_infer_request()
-
-        def run():
-            times, end = [], time.perf_counter() + 0.5
-            while time.perf_counter() < end or len(times) < 5:
-                start = time.perf_counter()
-                request.infer({0: data}, share_inputs=True)
-                times.append(time.perf_counter() - start)
-            return 1e3 * median(times)
-        return run
-
-    def ours(activations):
-        command = [irrun, 'bench', xml, '--input', file, '--threads', '2', '--activations', activations, '--json',
-                   '--seconds', '0.5', '--runs', '100000']
-        return lambda: json.loads(subprocess.run(command, capture_output=True, check=True).stdout)['median_ms']
-    sides = {'f32': ours('f32'), 'int8': ours('int8'), 'exact': openvino(0), 'default': openvino(None)}
-    times = {name: [] for name in sides}
-    for _ in range(ROUNDS):
-        for name, side in sides.items():
-            times[name].append(side())
-    ms = {name: median(of) for name, of in times.items()}
-    return (f"int8 / OpenVINO's default {ms['int8'] / ms['default']:.2f}, f32 / OpenVINO's f32 "
-            f"{ms['f32'] / ms['exact']:.2f}, ms {json.dumps({k: round(v, 3) for k, v in ms.items()})}")
+    network = core.read_model(xml)
+    network.reshape(list(data.shape))
+    request = core.compile_model(network, 'CPU', {**F32, **more}).create_infer_request()
+    return lambda: repeat(lambda: request.infer({0: data}, share_inputs=True), setup.seconds, of=p10)
 
 
-if __name__ == '__main__':
-    main(sys.argv[1])
+def activations(setup):
+    """irrun in f32 and with `--activations int8`, OpenVINO without and with dynamic quantization."""
+    def model(bits, rows):
+        xml = layers(8, 2048, bits)
+        file, data = rows_of(rows, 2048)
+
+        def ours(kind):
+            return lambda: bench(setup, xml, '--input', file, '--activations', kind)['p10_ms']
+        return {'bits': bits, 'rows': rows, 'ms': alternate(setup.rounds_by(2), {
+            'irrun': ours('f32'), 'openvino': openvino(setup, xml, data, DYNAMIC_QUANTIZATION_GROUP_SIZE=0),
+            'irrun_int8': ours('int8'), 'openvino_default': openvino(setup, xml, data)})}
+    return [guarded(f'{bits} bits, {rows} rows', lambda: model(bits, rows)) for bits in (8, 4) for rows in ROWS]
+
+
+def tokens(setup):
+    """One row through weights that no cache holds, beside a plain read of as many bytes by two threads."""
+    def model(bits):
+        xml = layers(4, 2048, bits) if setup.is_quick else layers(16, 4096, bits)
+        size = 2048 if setup.is_quick else 4096
+        file, data = rows_of(1, size)
+        count = xml.with_suffix('.bin').stat().st_size
+        return {'bytes': {'weights': count}, 'ms': alternate(setup.rounds, {
+            'irrun': lambda: bench(setup, xml, '--input', file)['p10_ms'],
+            'read': lambda: float(output(setup.read, count, setup.seconds).split()[0]),
+            'openvino': openvino(setup, xml, data, DYNAMIC_QUANTIZATION_GROUP_SIZE=0)})}
+    return [guarded(f'{bits} bits', lambda: model(bits)) for bits in (8, 4)]

@@ -14,10 +14,11 @@ def artifact(setup, *target):
     return Path(found[-1])
 
 
-def irrun(setup):
+def irrun(setup, benches):
     setup.irrun = setup.irrun or artifact(setup, 'build', '--release', '--bin', 'irrun')
-    setup.roll = artifact(setup, 'bench', '--no-run', '-p', 'irrun-kernels', '--bench', 'roll')
-    setup.executor = artifact(setup, 'bench', '--no-run', '-p', 'irrun-runtime', '--bench', 'executor')
+    if benches:
+        setup.roll = artifact(setup, 'bench', '--no-run', '-p', 'irrun-kernels', '--bench', 'roll')
+        setup.executor = artifact(setup, 'bench', '--no-run', '-p', 'irrun-runtime', '--bench', 'executor')
 
 
 def programs(setup):
@@ -28,6 +29,8 @@ def programs(setup):
     library = next(libs.glob('libopenvino_c.so*'))
     here, cc = ROOT / 'benches', [os.environ.get('CC', 'cc'), '-O2']
     setup.measure, setup.distance, setup.ov_run = WORK / 'measure', WORK / 'distance', WORK / 'ov_run'
+    setup.read = WORK / 'read'
+    output(*cc, '-O3', '-march=native', '-o', setup.read, here / 'read.c', '-lpthread')
     output(*cc, '-o', setup.measure, here / 'measure.c')
     output(*cc, '-o', setup.distance, here / 'distance.c', '-lpthread')
     output(*cc, '-o', setup.ov_run, here / 'ov_run.c', '-I', package / 'include', library,

@@ -26,17 +26,24 @@ class Setup:
     seconds: float
     models: Path
     cargo: str
+    corpus: Path = None
     irrun: Path = None
     roll: Path = None
     executor: Path = None
     measure: Path = None
     distance: Path = None
     ov_run: Path = None
+    read: Path = None
     peers: Path = None
 
     def rounds_by(self, divisor):
         """Fewer rounds, where a slice takes long or differs little."""
         return max(1, self.rounds // divisor)
+
+    @property
+    def is_quick(self):
+        """One round that only tries whether everything runs."""
+        return self.rounds == 1
 
     def case(self, name):
         return Case(self.models / name)
@@ -72,8 +79,13 @@ def bench(setup, *what, threads=2, seconds=None, before=()):
                              '--seconds', seconds))
 
 
-def repeat(run, seconds, warmup=2):
-    """The median time of a call in ms; the first calls do not count."""
+def p10(times):
+    """The time that a tenth of the calls stay below: what it takes when nothing else runs."""
+    return sorted(times)[len(times) // 10]
+
+
+def repeat(run, seconds, warmup=2, of=median):
+    """The median time of a call in ms, or what `of` takes; the first calls do not count."""
     for _ in range(warmup):
         run()
     times, begin = [], time.perf_counter()
@@ -81,17 +93,23 @@ def repeat(run, seconds, warmup=2):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-    return median(times) * 1e3
+    return of(times) * 1e3
+
+
+def turns(rounds, sides):
+    """Calls every side once per round and returns what each gave, in a list. Every other round begins with the last
+    side. A pause lets threads go to sleep."""
+    taken = {name: [] for name in sides}
+    for i in range(rounds):
+        for name in list(sides)[::-1 if i % 2 else 1]:
+            time.sleep(0.02)
+            taken[name].append(sides[name]())
+    return taken
 
 
 def alternate(rounds, sides):
-    """Calls every side once per round and returns the median of each. A pause lets threads go to sleep."""
-    taken = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, side in sides.items():
-            time.sleep(0.02)
-            taken[name].append(side())
-    return {name: median(times) for name, times in taken.items()}
+    """The median of what each side gave in its turns."""
+    return {name: median(times) for name, times in turns(rounds, sides).items()}
 
 
 def guarded(name, run):
@@ -103,6 +121,19 @@ def guarded(name, run):
     times = ' '.join(f'{who} {ms:.3f}' for who, ms in row.get('ms', {}).items())
     print('  ', name, row.get('error') or times, flush=True)
     return row
+
+
+def guarded_each(name, run):
+    """A row for each figure of one measurement, `{name: row}`, or the one row that says why there is none."""
+    try:
+        rows = run()
+    except Exception as error:
+        text = str(error)
+
+        def failed():
+            raise RuntimeError(text)
+        return [guarded(name, failed)]
+    return [guarded(each, lambda: row) for each, row in rows.items()]
 
 
 def environment(**more):

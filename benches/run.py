@@ -6,18 +6,29 @@ import os
 import time
 from pathlib import Path
 
+import activations
 import build
 import crowded
+import field
+import generating
+import growth
 import latency
 import machine
 import movement
 import process
 import report
+import startup
+import streams
 from common import MODELS, ROOT, WORK, Setup, output
 
 PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': process.size, 'check': process.check,
          'process': process.process, 'latency': latency.latency, 'scaling': latency.scaling, 'crowded': crowded.crowded,
-         'shapes': latency.shapes, 'bf16': latency.bf16, 'roll': movement.roll}
+         'shapes': latency.shapes, 'bf16': latency.bf16, 'roll': movement.roll, 'field': field.field,
+         'streams': streams.streams, 'startup': startup.startup, 'tokens': activations.tokens,
+         'activations': activations.activations, 'generation': generating.generation,
+         'decoder1b': generating.decoder1b, 'growth': growth.growth}
+# What takes minutes to compile, and the parts that use it.
+ROLLS, PEERS = {'executor', 'roll'}, {'process', 'latency'}
 
 
 def arguments():
@@ -35,18 +46,21 @@ def main():
     args = arguments()
     quick = args.quick
     setup = Setup(rounds=1 if quick else 9, seconds=0.1 if quick else 0.35, models=args.models.resolve(),
-                  cargo=os.environ.get('CARGO', 'cargo'), irrun=args.irrun and args.irrun.resolve())
+                  cargo=os.environ.get('CARGO', 'cargo'), corpus=args.corpus.resolve(),
+                  irrun=args.irrun and args.irrun.resolve())
+    parts = dict.fromkeys(['machine', *args.only.split(',')])
     folder = (WORK / 'quick' if quick else report.MACHINES) / args.machine
     for needed in folder, WORK:
         needed.mkdir(parents=True, exist_ok=True)
     print('building', flush=True)
-    build.irrun(setup)
+    build.irrun(setup, ROLLS & parts.keys())
     build.programs(setup)
-    build.peers(setup)
+    if PEERS & parts.keys():
+        build.peers(setup)
     build.models(setup, args.corpus, MODELS)
     begin, distances = time.time(), folder / 'distance.json'
     apart = json.loads(distances.read_text()) if distances.exists() else {}
-    for name in dict.fromkeys(['machine', *args.only.split(',')]):
+    for name in parts:
         print(name, flush=True)
         start = time.time()
         if os.cpu_count() > 1:

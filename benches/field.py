@@ -1,0 +1,46 @@
+"""Files of the field: the static models below `wild` in the collection, on random inputs."""
+import numpy as np
+import openvino as ov
+
+from common import WORK, alternate, bench, guarded, p10, repeat
+from latency import compiled
+
+
+def files(setup):
+    """Every model with its name, which tells whether it is quantized."""
+    wild = setup.corpus / 'wild'
+    return {str(xml.parent.relative_to(wild)).removeprefix('speed/'): xml for xml in sorted(wild.rglob('model.xml'))}
+
+
+def random_inputs(name, model):
+    """Arrays for the inputs of a static model, and the files that hold them."""
+    rng, arrays, paths = np.random.default_rng(0), [], []
+    for i, port in enumerate(model.inputs):
+        dtype, shape = port.element_type.to_dtype(), list(port.shape)
+        array = rng.random(shape) if dtype.kind == 'f' else rng.integers(0, 10, shape)
+        path = WORK / 'inputs' / f'{name}_{i}.npy'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays.append(np.ascontiguousarray(array, dtype))
+        np.save(path, arrays[-1])
+        paths.append(path)
+    return arrays, paths
+
+
+def is_static(model):
+    return all(port.partial_shape.is_static for port in model.inputs)
+
+
+def field(setup):
+    """Two threads, beside OpenVINO in f32."""
+    models = {name: (xml, ov.Core().read_model(xml)) for name, xml in files(setup).items()}
+
+    def compare(name, xml, model):
+        arrays, paths = random_inputs(name, model)
+        flags = [flag for path in paths for flag in ('--input', path)]
+        request = compiled(xml, [arrays], 2).create_infer_request()
+        step = dict(enumerate(arrays))
+        sides = {'irrun': lambda: bench(setup, xml, *flags)['p10_ms'],
+                 'openvino': lambda: repeat(lambda: request.infer(step, share_inputs=True), setup.seconds, of=p10)}
+        return {'kind': 'int8' if 'int8' in name else 'float', 'ms': alternate(setup.rounds, sides)}
+    return [guarded(name, lambda: compare(name, xml, model))
+            for name, (xml, model) in models.items() if is_static(model)]
