@@ -54,10 +54,15 @@ def compressed(rng, rows, columns, bits, group):
     groups = columns // group
     middle = 2 ** (bits - 1)
     scales = rng.uniform(0.5, 1.5, (rows, groups, 1)) * 3**0.5 / (middle * columns**0.5)
-    real = op.subtract(op.convert(integers(rng, (rows, groups, group), bits), 'f16'),
-                       op.convert(integers(rng, (rows, groups, 1), bits, middle - 1, middle + 1), 'f16'))
-    real = op.multiply(real, op.constant(scales.astype(np.float16)))
-    return op.convert(op.reshape(real, op.constant([rows, columns]), False), 'f32')
+    # One group for each row needs no dimension of its own.
+    shape = (rows, columns) if groups == 1 else (rows, groups, group)
+    whole = integers(rng, shape, bits)
+    zeros = integers(rng, (*shape[:-1], 1), bits, middle - 1, middle + 1)
+    real = op.subtract(op.convert(whole, 'f16'), op.convert(zeros, 'f16'))
+    real = op.multiply(real, op.constant(scales.reshape(*shape[:-1], 1).astype(np.float16)))
+    if groups > 1:
+        real = op.reshape(real, op.constant([rows, columns]), False)
+    return op.convert(real, 'f32')
 
 
 def matrix(rng, rows, columns, bits, group):
