@@ -51,7 +51,8 @@ def activations(setup):
         return {'bits': bits, 'rows': rows, 'ms': alternate(setup.rounds_by(2), {
             'irrun': ours('f32'), 'openvino': openvino(setup, xml, data, DYNAMIC_QUANTIZATION_GROUP_SIZE=0),
             'irrun_int8': ours('int8'), 'openvino_default': openvino(setup, xml, data)})}
-    return [guarded(f'{bits} bits, {rows} rows', lambda: model(bits, rows)) for bits in (8, 4) for rows in ROWS]
+    return [guarded(f'{bits} bits, {rows} ' + ('row' if rows == 1 else 'rows'), lambda: model(bits, rows))
+            for bits in (8, 4) for rows in ROWS]
 
 
 def tokens(setup):

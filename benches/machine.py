@@ -34,7 +34,7 @@ def machine(setup):
         'load_before': os.getloadavg()[0],
         'versions': {
             'rustc': output('rustc', '--version').split()[1],
-            **{name: package(name) for name in ('openvino', 'onnxruntime', 'numpy', 'torch')},
+            **{name: package(name) for name in ('openvino', 'openvino-genai', 'onnxruntime', 'numpy', 'torch')},
             'rten': lock('rten'), 'tract': lock('tract-onnx'),
         },
         'rounds': setup.rounds, 'seconds': setup.seconds,

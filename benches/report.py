@@ -5,41 +5,17 @@ from pathlib import Path
 
 import bars
 import plots
+import sections
 from common import ROOT
-from figures import SHOWN, geometric, good, ratio
+from figures import SHOWN, good, ratio
+from tables import failures, number, peers_table, table, with_ratio
 
 PEERS = ['openvino', 'onnxruntime', 'rten', 'tract']
 ROLL_PEERS = ['numpy', 'torch', 'openvino']
+PARTS = ['latency', 'process', 'check', 'roll', 'scaling', 'crowded', 'shapes', 'bf16', 'executor', 'size', 'field',
+         'streams', 'startup', 'tokens', 'activations', 'generation', 'decoder1b', 'growth']
 MACHINES = ROOT / 'docs/performance/machines'
 BEGIN, END = '<!-- machines -->', '<!-- end -->'
-
-
-def table(head, rows, cell='--:'):
-    lines = [head, ['---'] + [cell] * (len(head) - 1), *rows]
-    return '\n'.join('| ' + ' | '.join(map(str, cells)) + ' |' for cells in lines) + '\n'
-
-
-def number(value):
-    return '–' if value is None else f'{value:.3g}' if value < 1000 else f'{value:.0f}'
-
-
-def with_ratio(row, peer, of='ms', unit=1):
-    share = ratio(row, peer, of)
-    return '–' if share is None else f'{number(row[of][peer] / unit)} ({share:.2f})'
-
-
-def failures(rows):
-    failed = [(row['name'], row['error'].splitlines()[0]) for row in rows if 'error' in row]
-    return ''.join(f'\n`{name}` was not measured: {error}\n' for name, error in failed)
-
-
-def peers_table(rows, peers, of='ms', unit=1):
-    head = ['', 'irrun', *[SHOWN.get(p, p) for p in peers]]
-    body = [[r['name'], number(r[of]['irrun'] / unit), *[with_ratio(r, p, of, unit) for p in peers]]
-            for r in good(rows)]
-    means = [geometric(ratio(r, p, of) for r in good(rows)) for p in peers]
-    body.append(['geometric mean', '', *['–' if m is None else f'({m:.2f})' for m in means]])
-    return table(head, body) + failures(rows)
 
 
 def steady(data):
@@ -134,7 +110,7 @@ def machine(data):
 def read(folder):
     """The raw figures of a machine, by part."""
     data = {file.stem: json.loads(file.read_text()) for file in folder.glob('*.json')}
-    for part in 'latency', 'process', 'check', 'roll', 'scaling', 'crowded', 'shapes', 'bf16', 'executor', 'size':
+    for part in PARTS:
         data.setdefault(part, [])
     data.setdefault('distance', {})
     return data
@@ -145,10 +121,11 @@ def write(folder):
     data = read(folder)
     draw(data, folder)
     reach = ['Ratios are ours divided by theirs.\n\n', table(['what', 'bar', 'figure', ''], bars.judge(data), '---')]
-    sections = {'What it must reach': reach, 'Steady state': steady(data), 'Whole process': processes(data),
-                'Roll': rolls(data), 'From one thread to two': scaling(data), 'Batch and sequence length': shapes(data)}
+    pages = {'What it must reach': reach, 'Steady state': steady(data), 'Whole process': processes(data),
+             'Roll': rolls(data), 'From one thread to two': scaling(data), 'Batch and sequence length': shapes(data),
+             **sections.added(data)}
     text = [f'# Performance: {folder.name}\n\n<!-- Written by `make bench` (benches/report.py). -->\n\n', machine(data)]
-    for title, parts in sections.items():
+    for title, parts in pages.items():
         text += [f'\n## {title}\n\n', *parts]
     (folder / 'README.md').write_text(''.join(text))
     if folder.parent == MACHINES:
