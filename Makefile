@@ -133,7 +133,7 @@ RELEASE = ./target/release/irrun
 release:
 	cargo build --release --bin irrun
 
-# Compares with the peers on the models of a collection, in about a quarter of an hour on an idle machine, and
+# Compares with the peers on the models of a collection, in about three quarters of an hour on an idle machine, and
 # writes a page below docs/performance/machines: BENCH_FLAGS="--machine NAME" names it.
 # BENCH_FLAGS=--quick tries whether everything runs.
 bench: bench-env/.ready

@@ -1,4 +1,5 @@
 """What a process takes beyond one steady run: reading, planning, packing weights."""
+import math
 import shutil
 
 import openvino as ov
@@ -10,6 +11,13 @@ OUT = WORK / 'outputs'
 SMALL = ['mobilenetv3_small', 'efficientnet_b0', 'ssdlite320']
 # What is allowed, in milliseconds and in milliseconds for each MB of weights.
 FIXED, FOR_MB = 3, 0.25
+LARGEST = 4e6
+
+
+def carried(model):
+    """Bytes of inputs and outputs, where they are known."""
+    ports = [port for port in [*model.inputs, *model.outputs] if port.partial_shape.is_static]
+    return sum(port.element_type.size * math.prod(port.shape) for port in ports)
 
 
 def models(setup):
@@ -21,7 +29,8 @@ def models(setup):
         yield name, case.xml, case.files[0]
     for name, xml in field.files(setup).items():
         model = ov.Core().read_model(xml)
-        if field.is_static(model):
+        # Larger arrays are a matter of the disk.
+        if field.is_static(model) and carried(model) < LARGEST:
             yield name, xml, field.random_inputs(name, model)[1]
 
 
