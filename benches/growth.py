@@ -6,7 +6,7 @@ import openvino as ov
 from openvino import opset13 as op
 
 import decoder
-from common import WORK, alternate, bench, guarded, least, p10, repeat
+from common import WORK, bench, guarded, least, p10, repeat, turns
 from generating import as_case, openvino_steps, steps_of
 from latency import compiled
 
@@ -27,19 +27,20 @@ def smaller(setup, sizes):
 
 
 def growing(setup, axis, sizes, point):
-    """The points of a curve; `point` gives sides and the units of work of a size."""
-    points = []
-    for size in smaller(setup, sizes):
-        sides, units = point(size)
-        ms = alternate(setup.rounds_by(3), sides)
-        points.append({'size': size, 'units': units, 'ms': ms})
-    return {'axis': axis, 'from': FROM[axis], 'points': points}
+    """The points of a curve; `point` gives sides and the units of work of a size. All sizes take turns, since a machine
+    is not as fast in one minute as in the next."""
+    points = {size: point(size) for size in smaller(setup, sizes)}
+    sides = {(size, who): side for size, (of, _) in points.items() for who, side in of.items()}
+    taken = turns(setup.rounds_by(3), sides)
+    return {'axis': axis, 'from': FROM[axis], 'points': [
+        {'size': size, 'units': units, 'ms': {who: min(taken[size, who]) for who in of}}
+        for size, (of, units) in points.items()]}
 
 
 def picture(setup, name, size, batch):
     case = setup.case(name)
     array = np.random.default_rng(0).random((batch, 3, size, size), np.float32)
-    file = WORK / 'inputs' / 'growth.npy'
+    file = WORK / 'inputs' / f'growth_{batch}_{size}.npy'
     file.parent.mkdir(parents=True, exist_ok=True)
     np.save(file, array)
     request = compiled(case.xml, [[array]], 2).create_infer_request()
@@ -52,7 +53,12 @@ def picture(setup, name, size, batch):
 
 def prompt(setup, tokens):
     """A prompt of so many tokens; the units are multiplications of its matrices and of its attention."""
-    xml = decoder.save(WIDE, WORK / 'decoders/wide/model.xml')
+    saved, folder = decoder.save(WIDE, WORK / 'decoders/wide/model.xml'), WORK / f'inputs/prompt_{tokens}'
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in saved, saved.with_suffix('.bin'):
+        (folder / file.name).unlink(missing_ok=True)
+        (folder / file.name).symlink_to(file)
+    xml = folder / saved.name
     # `irrun bench` resets the state where there are several steps.
     steps = list(steps_of([tokens, 1], WIDE.vocab))
     case = as_case(xml, steps)
