@@ -7,8 +7,8 @@ use crate::base::slices::AlongAxis;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
-/// A tensor of `off`. Each of `[outer, inner]` places sets one of the `size` elements along the axis
-/// to `on`, or none if it is `None` or out of range.
+/// A tensor of `off`. Each of `[outer, inner]` places sets one of the `size` elements along the
+/// axis to `on`, or none if it is `None` or out of range.
 ///
 /// # Panics
 /// When the number of places is another.

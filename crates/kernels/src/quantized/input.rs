@@ -1,7 +1,6 @@
 //! The input of a quantized convolution: u8 lines with padding, in which every window is a few runs
 //! of bytes.
 
-use super::kernel::i16::widen;
 use super::params::QuantParams;
 use super::tile::{Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
 use crate::base::par::{Slice, Threads};
@@ -351,6 +350,14 @@ multiversion! {
         let [a, b, c, d] = planes;
         for ((((to, a), b), c), d) in to.iter_mut().step_by(step).zip(a).zip(b).zip(c).zip(d) {
             *to = [quantizer.byte(*a), quantizer.byte(*b), quantizer.byte(*c), quantizer.byte(*d)];
+        }
+    }
+}
+
+multiversion! {
+    fn widen(from: &[u8], to: &mut [i16]) {
+        for (from, to) in from.iter().zip(to) {
+            *to = i16::from(*from);
         }
     }
 }

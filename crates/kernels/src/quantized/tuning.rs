@@ -24,8 +24,8 @@ pub(crate) const I16_CHUNK: usize = 256;
 /// Limit of the rows that the i16 kernel widens at a time, in bytes: a quarter of L2 on a Zen 3.
 pub(crate) const I16_CACHE: usize = 128 << 10;
 
-/// Below this many filters, input channels by output channels, Winograd's transforms take as long as
-/// they save.
+/// Below this many filters, input channels by output channels, Winograd's transforms take as long
+/// as they save.
 pub(crate) const WINOGRAD_FEW_FILTERS: usize = 16 * 32;
 
 /// Below this many tiles in an image, reading the transformed filters takes longer than Winograd

@@ -16,8 +16,8 @@ pub struct Unique {
     pub counts: Vec<usize>,
 }
 
-/// Compares the slices along an axis, element by element in order. The result is `sorted`, or in the
-/// order of first occurrence.
+/// Compares the slices along an axis, element by element in order. The result is `sorted`, or in
+/// the order of first occurrence.
 ///
 /// # Panics
 /// When the data does not have these sizes.

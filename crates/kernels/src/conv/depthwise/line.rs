@@ -177,8 +177,8 @@ impl Row<'_> {
         P
     }
 
-    /// The line, `P` neighbours at a time, for windows as in [`Row::near`]; returns how many outputs
-    /// are computed.
+    /// The line, `P` neighbours at a time, for windows as in [`Row::near`]; returns how many
+    /// outputs are computed.
     ///
     /// # Safety
     /// As [`Row::line`].

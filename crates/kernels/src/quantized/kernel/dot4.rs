@@ -17,8 +17,8 @@ unsafe fn four(bytes: *const u8) -> i32 {
 /// Sums of the first columns; the others are unspecified.
 ///
 /// # Safety
-/// The CPU has AVX512-VNNI; the rows are within the elements, the panel has their `k`, and `sums` has a
-/// row for each.
+/// The CPU has AVX512-VNNI; the rows are within the elements, the panel has their `k`, and `sums`
+/// has a row for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn dot4_avx512(
     tile: &TileRows<'_, u8>,

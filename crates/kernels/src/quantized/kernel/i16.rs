@@ -32,15 +32,6 @@ pub(in crate::quantized) fn multiply_i16(
 }
 
 multiversion! {
-    /// Widens an image.
-    pub(in crate::quantized) fn widen(from: &[u8], to: &mut [i16]) {
-        for (from, to) in from.iter().zip(to) {
-            *to = i16::from(*from);
-        }
-    }
-}
-
-multiversion! {
     /// Widens a panel: of every four elements along k, the first two of all columns, then the other
     /// two.
     pub(in crate::quantized) fn widen_panel(from: &[i8], to: &mut [u32]) {
