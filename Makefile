@@ -7,12 +7,13 @@ CORPUS ?= ../shared
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
 
-# What stands beside the code is tested with each instruction set besides, in the same executables: the
-# kernels alone would be built anew, for fewer features of what they need. AMX is emulated where there is
-# none; in place of another that a machine has not got, they use the widest it has.
+# What stands beside the code is tested with each instruction set besides, and so is what plans pack, in the
+# same executables: the kernels alone would be built anew, for fewer features of what they need. AMX is
+# emulated where there is none; in place of another that a machine has not got, they use the widest it has.
 test:
 	cargo test --workspace
-	set -e; for isa in portable avx2 avx512 amx; do IRRUN_ISA=$$isa cargo test --quiet --workspace --lib; done
+	set -e; for isa in portable avx2 avx512 amx; do \
+		IRRUN_ISA=$$isa cargo test --quiet --workspace --lib --test prepack; done
 
 # The pages of `irrun graph` in a headless Chromium, which IRRUN_BROWSER=… names where PATH does not. MODEL=…
 # tries the page of a model of one's own, too, and tells how long it took to open.

@@ -112,8 +112,8 @@ impl Store {
     }
 }
 
-#[cfg(test)]
 impl Store {
+    /// Packed or computed-once entries.
     pub(crate) fn len(&self) -> usize {
         self.slots.lock().map_or(0, |slots| slots.len())
     }

@@ -266,9 +266,9 @@ impl Session {
         self.resources.flops.get()
     }
 
-    /// The number of packed or computed-once entries of all plans so far.
-    #[cfg(test)]
-    pub(crate) fn prepared(&self) -> usize {
+    /// The number of packed or computed-once entries of all plans so far; for tests.
+    #[doc(hidden)]
+    pub fn prepared(&self) -> usize {
         self.resources.store.len()
     }
 
