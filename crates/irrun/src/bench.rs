@@ -198,10 +198,10 @@ fn run(
     steps: &[Vec<Tensor>],
     laps: Option<&mut [Vec<Duration>]>,
 ) -> Result<(), Failure> {
+    session.reset();
     if let [only] = steps {
         return session.run(only).or_exit(Exit::Running).map(drop);
     }
-    session.reset();
     let mut laps = laps.into_iter().flatten();
     for step in steps {
         let (done, time) = timed(|| session.run(step).or_exit(Exit::Running));

@@ -594,3 +594,20 @@ fn exit_codes() {
         assert_eq!(outcome.code, code, "irrun {args}\n{}", outcome.report());
     }
 }
+
+/// A run leaves two rows in the variable, with which the next one would not fit `y`.
+#[test]
+fn bench_begins_each_run_from_the_reset_state() {
+    let room = Room::new();
+    let mut g = ir::GraphBuilder::new("state");
+    let [x, y] = ["x", "y"].map(|name| g.parameter(name, ir::ElementType::F32, "2,3"));
+    let variable = [("variable_id", "v"), ("variable_type", "f32"), ("variable_shape", "?,3")];
+    let read = g.layer("ReadValue", "opset6").attributes(&variable).output();
+    let both = g.layer("Concat", "opset1").attribute("axis", "0").inputs(&[read, x]).output();
+    g.layer("Assign", "opset6").attribute("variable_id", "v").inputs(&[both]).output();
+    let sum = g.layer("Add", "opset1").inputs(&[both, y]).output();
+    g.result("sum", sum);
+    ir::write(&g.finish().unwrap(), room.path("state.xml")).unwrap();
+    let report = json(&room.irrun("bench state.xml --warmup 1 --runs 3 --json").good());
+    assert_eq!(report["runs"], 3);
+}

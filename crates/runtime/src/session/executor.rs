@@ -74,9 +74,12 @@ impl Executor {
         self.plans.insert(at, ready);
     }
 
-    /// Drops the state of all layers.
+    /// Drops the state of all layers, and of those in bodies. The plans of bodies stay.
     pub(crate) fn reset(&mut self) {
-        self.states.fill_with(LayerState::default);
+        for state in &mut self.states {
+            state.kernel = KernelState::default();
+            state.bodies.get_mut().iter_mut().for_each(|(_, body)| body.reset());
+        }
     }
 
     pub(crate) fn graph(&self) -> &Graph {
