@@ -8,7 +8,7 @@ use crate::memory::resources::Resources;
 use crate::options::Options;
 use crate::plan::memory_planner::Storage;
 use crate::plan::{Plan, Step, ViewOf, Work, compile_in, diagnostic};
-use crate::session::plan_cache::{Lookup, PlanCache, Shapes};
+use crate::session::plan_cache::{Lookup, PlanCache, Shapes, is_heavy};
 use crate::tensor::convert::with_reals_in;
 use crate::tensor::fact::fact_of;
 use crate::tensor::memory_limit::reason;
@@ -112,7 +112,8 @@ impl Executor {
     /// The plan for a run, compiled if there is none.
     fn plan_for(&mut self, inputs: &[Tensor], resources: &Resources) -> Result<usize, Diagnostics> {
         let variables = resources.variables.borrow();
-        let (at, shapes) = match self.served.choose(inputs, &variables, self.work) {
+        let is_heavy = is_heavy(self.work, self.graph.layers().len());
+        let (at, shapes) = match self.served.choose(inputs, &variables, is_heavy) {
             Lookup::Found(index) => return Ok(index),
             Lookup::New(at, shapes) => (at, shapes),
         };

@@ -7,6 +7,7 @@ use infer::{Dim, Fact, InputSpec, Inputs, PartialShape};
 use ir::ElementType;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The most plans for exact shapes.
@@ -18,8 +19,12 @@ const GROWING: usize = 8;
 /// The most plans with dynamic sizes, besides one for any shape.
 const OPEN: usize = 8;
 
-/// A run with this many floating-point operations takes longer than compiling a plan.
-const HEAVY: u64 = 1 << 30;
+/// A run with this many floating-point operations per layer takes longer than compiling a plan.
+const HEAVY_PER_LAYER: u64 = 1 << 22;
+
+/// If variables grow, a plan for exact shapes pays once the shapes have come this often. A token of
+/// a decoder gains 2 % of its time by it, and prompts of like lengths go through the same lengths.
+const OFTEN: u32 = 4;
 
 /// How many shapes are remembered.
 const SEEN: usize = 1 << 10;
@@ -156,8 +161,13 @@ pub(crate) struct PlanCache {
     /// `None` for any shape.
     plans: Vec<Option<Shapes>>,
     exact: usize,
-    /// Hashes of the shapes that have run.
-    seen: Vec<u64>,
+    /// How often shapes have run, by hash.
+    seen: HashMap<u64, u32>,
+}
+
+/// Whether a run of `work` floating-point operations takes longer than compiling a plan.
+pub(crate) fn is_heavy(work: u64, layers: usize) -> bool {
+    work >= HEAVY_PER_LAYER.saturating_mul(layers as u64)
 }
 
 /// The plan for a run.
@@ -169,11 +179,16 @@ pub(crate) enum Lookup {
 }
 
 impl PlanCache {
-    /// Chooses the plan for a run. `work` is the number of floating-point operations of the
-    /// previous run. The choice is a plan for exactly these shapes. If variables grow, it is a plan
-    /// with dynamic sizes, until the shapes come a second time or a run takes longer than
-    /// compiling. `docs/architecture.md` has the measurements.
-    pub(crate) fn choose(&mut self, inputs: &[Tensor], variables: &Variables, work: u64) -> Lookup {
+    /// Chooses the plan for a run. `is_heavy` tells whether the previous run has taken longer than
+    /// compiling. The choice is a plan for exactly these shapes. If variables grow, it is a plan
+    /// with dynamic sizes, until the shapes have come often or runs are heavy.
+    /// `docs/architecture.md` has the measurements.
+    pub(crate) fn choose(
+        &mut self,
+        inputs: &[Tensor],
+        variables: &Variables,
+        is_heavy: bool,
+    ) -> Lookup {
         let serves =
             |plan: &Option<Shapes>| plan.as_ref().is_none_or(|s| s.serve(inputs, variables));
         let found = self.plans.iter().position(serves);
@@ -181,15 +196,12 @@ impl PlanCache {
             return Lookup::Found(index);
         }
         let now = Shapes::of(inputs, variables);
-        let again = self.seen.contains(&now.hash());
-        if !again && self.seen.len() < SEEN {
-            self.seen.push(now.hash());
-        }
+        let comes_often = self.note(&now) >= OFTEN;
         let joined = if found.is_none() { self.joined(&now) } else { None };
         let open = found.map_or(joined.as_ref(), |index| self.plans[index].as_ref());
         let most = if !open.is_some_and(Shapes::grow) {
             EXACT
-        } else if again || work >= HEAVY {
+        } else if comes_often || is_heavy {
             GROWING
         } else {
             0
@@ -199,6 +211,17 @@ impl PlanCache {
             Some(index) => Lookup::Found(index),
             None => Lookup::New(self.plans.len(), joined),
         }
+    }
+
+    /// Notes a run; how often its shapes have come, 0 if they are not remembered.
+    fn note(&mut self, shapes: &Shapes) -> u32 {
+        let hash = shapes.hash();
+        if !self.seen.contains_key(&hash) && self.seen.len() == SEEN {
+            return 0;
+        }
+        let times = self.seen.entry(hash).or_default();
+        *times = times.saturating_add(1);
+        *times
     }
 
     /// The shapes of the nearest plan, dynamic where they differ from `now`. `None` (any shape) if
@@ -223,13 +246,13 @@ mod tests {
     /// The plans chosen for a series of runs with a variable of these sizes: `=` for exact shapes,
     /// `~` for dynamic sizes, `*` for any shape; a `+` before it means that the plan is compiled
     /// for the run.
-    fn chosen(runs: &[&[usize]], work: u64) -> String {
+    fn chosen(runs: &[&[usize]], is_heavy: bool) -> String {
         let mut served = PlanCache::default();
         let mut variables = Variables::default();
         let mut text = String::new();
         for sizes in runs {
             variables.set("v", Tensor::zeros(ElementType::F32, sizes).unwrap());
-            let index = match served.choose(&[], &variables, work) {
+            let index = match served.choose(&[], &variables, is_heavy) {
                 Lookup::Found(index) => index,
                 Lookup::New(at, shapes) => {
                     served.insert(at, shapes);
@@ -249,24 +272,32 @@ mod tests {
     #[test]
     fn what_grows_is_served_by_one_plan() {
         let runs: [&[usize]; 6] = [&[1, 10], &[1, 11], &[1, 12], &[1, 13], &[1, 14], &[1, 15]];
-        assert_eq!(chosen(&runs, 0), "+=+~~~~~");
+        assert_eq!(chosen(&runs, false), "+=+~~~~~");
     }
 
     #[test]
-    fn what_comes_again_gets_a_plan_of_its_own() {
-        let runs: [&[usize]; 7] = [&[1], &[2], &[3], &[4], &[3], &[4], &[3]];
-        assert_eq!(chosen(&runs, 0), "+=+~~~+=+==");
+    fn what_comes_often_gets_a_plan_of_its_own() {
+        let runs: [&[usize]; 9] = [&[1], &[2], &[3], &[4], &[3], &[4], &[3], &[3], &[3]];
+        assert_eq!(chosen(&runs, false), "+=+~~~~~~+==");
+    }
+
+    /// A token of a decoder of a billion weights in some 5000 layers, and its prompt of 64 tokens.
+    #[test]
+    fn what_is_heavy_depends_on_the_layers() {
+        assert!(!is_heavy(2 << 30, 5000));
+        assert!(is_heavy(64 << 31, 5000));
+        assert!(is_heavy(1 << 30, 256));
     }
 
     #[test]
     fn where_runs_are_long_each_length_gets_one_up_to_eight() {
         let runs: Vec<Vec<usize>> = (1..=10).map(|size| vec![size]).collect();
         let runs: Vec<&[usize]> = runs.iter().map(|sizes| &sizes[..]).collect();
-        assert_eq!(chosen(&runs, HEAVY), format!("{}+~~", "+=".repeat(8)));
+        assert_eq!(chosen(&runs, true), format!("{}+~~", "+=".repeat(8)));
     }
 
     #[test]
     fn other_ranks_get_plans_of_their_own() {
-        assert_eq!(chosen(&[&[1], &[1, 1], &[1, 1, 1], &[1, 1, 1, 1]], 0), "+=+=+=+=");
+        assert_eq!(chosen(&[&[1], &[1, 1], &[1, 1, 1], &[1, 1, 1, 1]], false), "+=+=+=+=");
     }
 }
