@@ -64,7 +64,7 @@ fn resident(name: &str) -> usize {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn weights_leave_memory_after_the_only_run() {
+fn weights_leave_memory_after_the_only_run_or_once_packed() {
     const SIDE: usize = 512;
     let values = |seed: usize| (0..SIDE * SIDE).map(move |i| ((i * 7 + seed) % 17) as f32 - 8.0);
     let mut g = GraphBuilder::new("chain");
@@ -90,11 +90,12 @@ fn weights_leave_memory_after_the_only_run() {
         let left = resident("read-once.bin");
         // A second run gives the same result.
         assert_eq!(session.run(std::slice::from_ref(&x)).unwrap(), first);
-        (first, left)
+        (first, left, resident("read-once.bin"))
     };
     let bytes = std::fs::metadata(model.with_extension("bin")).unwrap().len() as usize;
-    let ((kept, all), (given_back, left)) = (run(false), run(true));
+    let ((kept, all, packed), (given_back, left, _)) = (run(false), run(true));
     assert_eq!(kept, given_back);
     assert!(all > bytes / 2, "{all} of {bytes} bytes, all of which it has read");
     assert!(left < bytes / 4, "{left} of {bytes} bytes are still in memory");
+    assert!(packed < bytes / 4, "{packed} of {bytes} bytes are in memory twice");
 }

@@ -51,6 +51,60 @@ fn sessions_beside_each_other_share_packed_weights() {
     assert_eq!(second.prepared(), prepared);
 }
 
+/// Many rows read weights of f16 in another layout than few. They are packed in the second run
+/// nevertheless, and in one layout only.
+#[test]
+fn a_prompt_and_its_tokens_share_packed_weights() {
+    let mut g = GraphBuilder::new("decoder");
+    let x = g.parameter("x", ElementType::F32, "?,256");
+    let graph = with_halves(g, |g, w| {
+        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
+        g.result("y", y);
+    });
+    let mut decoder = session(&graph);
+    for (run, rows) in [40, 1, 1, 41, 1, 40].into_iter().enumerate() {
+        let input = [ones(&[rows, 256])];
+        let outputs = decoder.run(&input).unwrap();
+        assert_eq!(outputs, session(&graph).run(&input).unwrap(), "{rows} rows");
+        assert_eq!(decoder.prepared(), usize::from(run > 0), "run {run}");
+    }
+}
+
+/// A graph that reads a matrix of 256 × 300, stored as f16 at an odd offset of the weights.
+fn with_halves(mut g: GraphBuilder, of: impl FnOnce(&mut GraphBuilder, ir::OutputRef)) -> Graph {
+    let byte = g.constant(ElementType::U8, &[1], &[0]);
+    let halves = numbers(256 * 300).into_iter().map(kernels::num::f16::from_f32);
+    let bytes: Vec<u8> = halves.flat_map(kernels::num::f16::to_le_bytes).collect();
+    let w = g.constant(ElementType::F16, &[256, 300], &bytes);
+    let w = g.layer("Convert", "opset1").attribute("destination_type", "f32").inputs(&[w]).output();
+    of(&mut g, w);
+    g.result("byte", byte);
+    g.finish().unwrap()
+}
+
+#[test]
+fn weights_of_f16_are_read_where_they_lie() {
+    let mut g = GraphBuilder::new("embedding");
+    let x = g.parameter("x", ElementType::F32, "40,256");
+    let row = g.parameter("row", ElementType::I64, "1");
+    let graph = with_halves(g, |g, w| {
+        let y = g.layer("MatMul", "opset1").inputs(&[x, w]).output();
+        let axis = g.constant_i64(&[0]);
+        let gathered = g.layer("Gather", "opset8").inputs(&[w, row, axis]).output();
+        g.result("y", y);
+        g.result("gathered", gathered);
+    });
+    let mut session = session(&graph);
+    let row = Tensor::from_vec(&[1], vec![7i64]).unwrap();
+    let weights = numbers(256 * 300);
+    for _ in 0..2 {
+        let outputs = session.run(&[ones(&[40, 256]), row.clone()]).unwrap();
+        assert_eq!(outputs[1].as_slice(), Some(&weights[7 * 300..8 * 300]));
+        let sum: f32 = (0..256).map(|i| weights[i * 300 + 299]).sum();
+        assert_eq!(outputs[0].as_slice::<f32>().unwrap()[40 * 300 - 1], sum);
+    }
+}
+
 #[test]
 fn shapes_share_a_packed_matrix() {
     let mut g = GraphBuilder::new("product");

@@ -83,6 +83,11 @@ impl Kernel for OnceKernel {
         Reuse::Provides
     }
 
+    /// Each operation aligns its own inputs.
+    fn accepts_unaligned(&self) -> InputSet {
+        InputSet::ALL
+    }
+
     fn name(&self) -> &'static str {
         "once"
     }

@@ -341,8 +341,9 @@ fn constant_tensor(constant: &Constant) -> Result<Tensor, String> {
         return Tensor::strings(sizes, values).map_err(|e| e.to_string());
     }
     let tensor = Tensor::from_weights(element_type, sizes, bytes).map_err(|e| e.to_string())?;
-    // Large f32 constants are aligned later, when the plan knows their readers.
-    let waits = element_type == ElementType::F32 && tensor.bytes().len() > COPIED;
+    // Large constants of real numbers are aligned later, when the plan knows their readers: those
+    // of weights read them as they lie.
+    let waits = element_type.is_real() && tensor.bytes().len() > COPIED;
     if waits { Ok(tensor) } else { tensor.aligned().map_err(|e| e.to_string()) }
 }
 

@@ -54,6 +54,9 @@ pub(crate) struct Panels {
     /// The input with the elements.
     input: usize,
     panels: Prepacked<PackedPanels>,
+    /// Compressed panels, which plans for few rows make. Weights that are widened for many rows are
+    /// read from there too, so that a session that has both does not hold them twice.
+    narrow: Option<Prepacked<PackedPanels>>,
 }
 
 /// Packed weights, as later runs read them.
@@ -75,8 +78,9 @@ impl PackedPanels {
 
 impl Panels {
     pub(crate) fn new(weights: Weights, input: usize, is_invariant: bool) -> Panels {
-        let panels = Prepacked::of(input..input + weights.inputs(), is_invariant);
-        Panels { weights, input, panels }
+        let packed = || Prepacked::of(input..input + weights.inputs(), is_invariant);
+        let (panels, narrow) = (packed(), weights.widened.map(|_| packed()));
+        Panels { weights, input, panels, narrow }
     }
 
     /// B; packed from the second run on.
@@ -84,7 +88,7 @@ impl Panels {
     /// # Errors
     /// When the scales are not of a numeric type.
     pub(crate) fn operand<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<RhsOperand<'a>, KernelError> {
-        if let Some(panels) = self.panels.made() {
+        if let Some(panels) = self.panels.made().or_else(|| self.narrow(cx)) {
             return Ok(RhsOperand::Packed(panels));
         }
         let stored = self.stored(cx)?;
@@ -109,6 +113,13 @@ impl Panels {
             Some(packed) => RhsOperand::Packed(packed),
             None => RhsOperand::Stored(Box::new(stored)),
         })
+    }
+
+    /// The compressed panels of weights that would be widened, if there are any.
+    fn narrow(&self, cx: &RunCx<'_>) -> Option<&PackedPanels> {
+        let narrow = self.narrow.as_ref()?;
+        let form = || format!("{:?}", Weights { widened: None, ..self.weights.clone() });
+        narrow.made().or_else(|| narrow.made_elsewhere(cx, form))
     }
 
     fn stored<'a>(&'a self, cx: &'a RunCx<'_>) -> Result<Stored<'a>, KernelError> {

@@ -138,11 +138,10 @@ impl Deferred {
             !tensor.is_aligned() && !kernel.accepts_unaligned().contains(*i)
         };
         let copy = |(i, tensor): (usize, &&Tensor)| {
-            if !self.invariant.contains(i) {
-                return Tensor::to_owned(tensor).map(|copy| (i, copy));
-            }
-            let slot = resources.store.slot::<Tensor>(&[tensor], "aligned".to_owned());
-            slot.made_or(|| Tensor::to_owned(tensor)).map(|made| (i, made.clone()))
+            let is_invariant = self.invariant.contains(i);
+            let copy =
+                if is_invariant { resources.store.aligned(tensor) } else { tensor.aligned() };
+            copy.map(|copy| (i, copy))
         };
         let copy = |pair| copy(pair).map_err(|e| KernelError::new(e.to_string()));
         inputs.iter().enumerate().filter(is_unaligned).map(copy).collect()

@@ -4,7 +4,6 @@ use crate::kernel::RunCx;
 use crate::memory::prepack::Slot;
 use crate::tensor::Tensor;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// The packed form of inputs that are the same in every run, such as weights.
@@ -25,9 +24,9 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         Prepacked { inputs: are_invariant.then_some(inputs), slot: OnceLock::new() }
     }
 
-    /// The inputs packed by `make`, from the second use on; `form` names the layout. `None` at the
-    /// first use, since a process that runs a model once gains nothing by packing, and for inputs
-    /// that change.
+    /// The inputs packed by `make`, from the second use on, whatever the layout of the first;
+    /// `form` names the layout. `None` at the first use, since a process that runs a model once
+    /// gains nothing by packing, and for inputs that change.
     pub(crate) fn on_second_use(
         &self,
         cx: &RunCx<'_>,
@@ -35,8 +34,7 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         make: impl FnOnce() -> T,
     ) -> Option<&T> {
         let slot = self.slot(cx, form)?;
-        let again = slot.was_needed.swap(true, Ordering::Relaxed);
-        again.then(|| slot.made.get_or_init(make))
+        slot.is_needed_again().then(|| slot.made_by(make))
     }
 
     /// The same, packed at the first use.
@@ -46,12 +44,21 @@ impl<T: Send + Sync + 'static> Prepacked<T> {
         form: impl FnOnce() -> String,
         make: impl FnOnce() -> T,
     ) -> Option<&T> {
-        self.slot(cx, form).map(|slot| slot.made.get_or_init(make))
+        self.slot(cx, form).map(|slot| slot.made_by(make))
     }
 
     /// The packed form, if it exists. Then the input need not be read.
     pub(crate) fn made(&self) -> Option<&T> {
-        self.slot.get()?.made.get()
+        self.slot.get()?.made()
+    }
+
+    /// The same, if another plan has made it.
+    pub(crate) fn made_elsewhere(
+        &self,
+        cx: &RunCx<'_>,
+        form: impl FnOnce() -> String,
+    ) -> Option<&T> {
+        self.slot(cx, form)?.made()
     }
 
     fn slot(&self, cx: &RunCx<'_>, form: impl FnOnce() -> String) -> Option<&Slot<T>> {

@@ -4,6 +4,7 @@ use super::SameBytes;
 use crate::kernel::lanes::conversion_of;
 use crate::prelude::*;
 use crate::tensor::convert::Conversion;
+use infer::InputSet;
 use infer::ops::convert::Convert;
 
 impl Lower for Convert {
@@ -25,6 +26,10 @@ impl Kernel for ConvertKernel {
         let count = cx.tensor(0).count();
         self.conversion.run(cx.threads(), count, cx.input_bytes(0), cx.output_bytes(0));
         Ok(())
+    }
+
+    fn accepts_unaligned(&self) -> InputSet {
+        InputSet::one(0)
     }
 
     fn name(&self) -> &'static str {

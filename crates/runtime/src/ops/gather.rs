@@ -44,10 +44,12 @@ pub(crate) fn kernel(
     plan: GatherPlan,
     hands_over: bool,
 ) -> Result<Box<dyn Kernel>, LowerError> {
-    if cx.element_type(0).byte_size() == Some(size_of::<UnalignedF32>()) {
-        return Ok(Box::new(GatherKernel::<UnalignedF32> { plan, hands_over, of: PhantomData }));
+    // Tables of weights may lie anywhere in their file.
+    match cx.element_type(0).byte_size() {
+        Some(2) => Ok(Box::new(GatherKernel { plan, hands_over, of: PhantomData::<[u8; 2]> })),
+        Some(4) => Ok(Box::new(GatherKernel { plan, hands_over, of: PhantomData::<UnalignedF32> })),
+        _ => kernel_for!(cx, 0, size T => GatherKernel { plan, hands_over, of: PhantomData::<T> }),
     }
-    kernel_for!(cx, 0, size T => GatherKernel::<T> { plan, hands_over, of: PhantomData })
 }
 
 /// The copy of a single entry, if its index is known and in range.

@@ -9,7 +9,7 @@ use crate::graph::net::{Net, Node, Source, Value, ValueId};
 use crate::kernel::evaluate::Deferred;
 use crate::kernel::lower::{LowerCx, LowerError, lower_text};
 use crate::kernel::{Kernel, Reuse};
-use crate::memory::prepack::Store;
+use crate::memory::prepack::{Store, is_worth_releasing};
 use crate::options::Options;
 use crate::passes::rewrite;
 use crate::plan::memory_planner::{Placement, Storage, Use, place};
@@ -20,9 +20,6 @@ use kernels::gemm::Precision;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-
-/// Constants of at least this many bytes are worth a system call that releases their memory.
-const MIN_RELEASED_BYTES: usize = 1 << 18;
 
 /// A compiled graph. It is immutable and can be shared; what changes lives in a
 /// [`Session`](crate::Session).
@@ -140,7 +137,7 @@ impl Plan {
         store: &Arc<Store>,
     ) -> Result<Plan, Vec<Diagnostic>> {
         let works = lower_all(graph, &net, options.precision)?;
-        let mut net = aligned(net, &works).map_err(|e| vec![run_error(e.to_string())])?;
+        let mut net = aligned(net, &works, store).map_err(|e| vec![run_error(e.to_string())])?;
         let uses: Vec<Use> = net.nodes.iter().zip(&works).map(memory_use).collect();
         let origins = origins(&net, &uses);
         let mut placement = place(&net, &uses, options.runs_once);
@@ -196,7 +193,7 @@ impl Plan {
 
 /// Copies unaligned constants for kernels that need them aligned. Deferred kernels align their
 /// inputs themselves, so that they share packed weights with other plans.
-fn aligned(mut net: Net, works: &[Work]) -> Result<Net, TensorError> {
+fn aligned(mut net: Net, works: &[Work], store: &Store) -> Result<Net, TensorError> {
     let mut needed: Vec<ValueId> = net.outputs.clone();
     for (node, work) in net.nodes.iter().zip(works) {
         let Work::Kernel(kernel) = work else { continue };
@@ -206,7 +203,7 @@ fn aligned(mut net: Net, works: &[Work]) -> Result<Net, TensorError> {
     }
     for value in needed {
         if let Some(constant) = &mut net.values[value].constant {
-            *constant = constant.aligned()?;
+            *constant = store.aligned(constant)?;
         }
     }
     Ok(net)
@@ -227,8 +224,7 @@ fn constants(net: &mut Net, store: &Store) -> Vec<Option<Tensor>> {
 
 /// Notes with each step the large constants that no later step reads.
 fn note_last_reads(steps: &mut [Step], storage: &[Storage], constants: &[Option<Tensor>]) {
-    let is_large =
-        |t: &Option<Tensor>| t.as_ref().is_some_and(|t| t.bytes().len() >= MIN_RELEASED_BYTES);
+    let is_large = |t: &Option<Tensor>| t.as_ref().is_some_and(is_worth_releasing);
     let mut awaited: Vec<bool> = constants.iter().map(is_large).collect();
     for step in steps.iter_mut().rev() {
         for &input in &step.inputs {

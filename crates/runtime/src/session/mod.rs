@@ -269,7 +269,7 @@ impl Session {
     /// The number of packed or computed-once entries of all plans so far; for tests.
     #[doc(hidden)]
     pub fn prepared(&self) -> usize {
-        self.resources.store.len()
+        self.resources.store.made()
     }
 
     /// The threads of the session.

@@ -143,8 +143,9 @@ fn computed(net: &Net, cx: &PassCx<'_>, node: &Node, left: usize) -> Option<Vec<
     if !node.op()?.traits().pure || has_bodies {
         return None;
     }
-    let aligned = |t: &Tensor| t.is_aligned();
-    let constant = |&v: &ValueId| net.values[v].constant.clone().filter(aligned);
+    // Large f32 constants are not worth a copy that only aligns them.
+    let is_fit = |t: &Tensor| t.is_aligned() || t.element_type() != ElementType::F32;
+    let constant = |&v: &ValueId| net.values[v].constant.clone().filter(is_fit);
     let inputs: Vec<Tensor> = node.inputs.iter().map(constant).collect::<Option<_>>()?;
     let small = |v: &ValueId| {
         let fact = &net.values[*v].fact;
