@@ -21,14 +21,19 @@ def package(name):
         return None
 
 
+def revision():
+    """The commit and the day."""
+    commit = output('git', 'rev-parse', '--short', 'HEAD', cwd=ROOT).strip()
+    return {'date': datetime.date.today().isoformat(), 'commit': commit}
+
+
 def machine(setup):
     cpu = Path('/proc/cpuinfo').read_text()
     field = lambda name: re.search(rf'^{name}\s*: (.*)$', cpu, re.M)[1]
     flags = [f for f in field('flags').split() if f in ('avx2', 'fma', 'avx512f', 'avx512_bf16', 'amx_bf16')]
     memory = re.search(r'MemTotal:\s+(\d+)', Path('/proc/meminfo').read_text())[1]
     return {
-        'date': datetime.date.today().isoformat(),
-        'commit': output('git', 'rev-parse', '--short', 'HEAD', cwd=ROOT).strip(),
+        **revision(),
         'cpu': field('model name'), 'cpus': os.cpu_count(), 'flags': ' '.join(flags),
         'memory_gib': round(int(memory) / 2**20), 'system': f'{platform.system()} {platform.release()}',
         'load_before': os.getloadavg()[0],

@@ -98,12 +98,20 @@ def distance(apart):
             f'measured before each part{before}. ')
 
 
+def later(parts):
+    """The parts that were measured anew, by when."""
+    times = {}
+    for part, when in parts.items():
+        times.setdefault(f"{when['commit']}, {when['date']}", []).append(part)
+    return ''.join(f"{', '.join(parts)}: irrun at {when}. " for when, parts in times.items())
+
+
 def machine(data):
     m = data['machine']
     versions = ', '.join(f'{name} {v}' for name, v in m['versions'].items() if v)
     return (f"{m['cpu']}, {m['cpus']} processors ({m['flags']}), {m['memory_gib']} GiB, {m['system']}; {versions}; "
             f"irrun at {m['commit']}, {m['date']}. Up to {m['rounds']} rounds of each comparison, in each of which the "
-            f"sides take turns of {m['seconds']} s; medians of the turns' medians. {distance(data['distance'])}"
+            f"sides take turns of {m['seconds']} s; medians of the turns' medians. {distance(data['distance'])}{later(data['later'])}"
             "The raw figures are the `.json` files beside this page.\n")
 
 
@@ -112,7 +120,8 @@ def read(folder):
     data = {file.stem: json.loads(file.read_text()) for file in folder.glob('*.json')}
     for part in PARTS:
         data.setdefault(part, [])
-    data.setdefault('distance', {})
+    for notes in 'distance', 'later':
+        data.setdefault(notes, {})
     return data
 
 
@@ -132,6 +141,12 @@ def write(folder):
         overview()
 
 
+def measured(data):
+    """When a machine was measured, and when parts of it once more."""
+    times = [data['machine'], *data['later'].values()]
+    return '; '.join(dict.fromkeys(f"{when['commit']}, {when['date']}" for when in times))
+
+
 def overview():
     """Renews the table over machines in docs/performance/README.md."""
     folders = sorted(f for f in MACHINES.iterdir() if (f / 'machine.json').exists())
@@ -145,7 +160,7 @@ def overview():
         return f'**{figure}**' if 'missed' in verdict else figure
     head = ['what', 'bar', *[f'[{f.name}](machines/{f.name}/README.md)' for f in folders]]
     body = [[what, bar, *[cell(judged[f], what) for f in folders]] for what, bar in whats.items()]
-    commits = ['measured at', '', *[f"{read(f)['machine']['commit']}, {read(f)['machine']['date']}" for f in folders]]
+    commits = ['measured at', '', *[measured(read(f)) for f in folders]]
     page = MACHINES.parent / 'README.md'
     text = page.read_text()
     begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)

@@ -48,8 +48,12 @@ def main():
     setup = Setup(rounds=1 if quick else 9, seconds=0.1 if quick else 0.35, models=args.models.resolve(),
                   cargo=os.environ.get('CARGO', 'cargo'), corpus=args.corpus.resolve(),
                   irrun=args.irrun and args.irrun.resolve())
-    parts = dict.fromkeys(['machine', *args.only.split(',')])
+    parts = dict.fromkeys(args.only.split(','))
     folder = (WORK / 'quick' if quick else report.MACHINES) / args.machine
+    # Parts that are measured anew keep what the page says of the others.
+    is_whole = PARTS.keys() <= parts.keys() | {'machine'} or not (folder / 'machine.json').exists()
+    if is_whole:
+        parts = {'machine': None} | parts
     for needed in folder, WORK:
         needed.mkdir(parents=True, exist_ok=True)
     print('building', flush=True)
@@ -58,8 +62,9 @@ def main():
     if PEERS & parts.keys():
         build.peers(setup)
     build.models(setup, args.corpus, MODELS)
-    begin, distances = time.time(), folder / 'distance.json'
+    begin, distances, later = time.time(), folder / 'distance.json', folder / 'later.json'
     apart = json.loads(distances.read_text()) if distances.exists() else {}
+    anew = {} if is_whole or not later.exists() else json.loads(later.read_text())
     for name in parts:
         print(name, flush=True)
         start = time.time()
@@ -67,8 +72,11 @@ def main():
             apart[name] = float(output(setup.distance))
         figures = PARTS[name](setup)
         (folder / f'{name}.json').write_text(json.dumps(figures, indent=1) + '\n')
+        if not is_whole:
+            anew[name] = machine.revision()
         print(f'   {time.time() - start:.0f} s', flush=True)
     distances.write_text(json.dumps(apart, indent=1) + '\n')
+    later.write_text(json.dumps(anew, indent=1) + '\n')
     report.write(folder)
     print(f'measured in {time.time() - begin:.0f} s; see {folder}/README.md')
 
