@@ -11,7 +11,7 @@ use kernels::gemm::Precision;
 use std::any::TypeId;
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// An operation that can be executed.
 #[diagnostic::on_unimplemented(
@@ -285,9 +285,6 @@ macro_rules! lowerings {
 
 infer::opset!(lowerings);
 
-static BY_TYPE: LazyLock<HashMap<TypeId, LowerFn>> =
-    LazyLock::new(|| lowerings().into_iter().collect());
-
 /// Registers an operation of the program, with its rule and its kernel, for layers of this type and
 /// version. [`infer::Inputs::extensions`] takes the extensions, and plans compiled from the
 /// resulting facts use the kernel.
@@ -306,8 +303,11 @@ pub(crate) fn find_in(extensions: &Extensions, op: &dyn Op) -> Option<LowerFn> {
 
 /// The lowering function of an operation of the table.
 pub(crate) fn find(op: &dyn Op) -> Option<LowerFn> {
+    // Filled here, not by the static: every static is compiled, with all that it calls, and unit
+    // tests would have all operations compiled for them.
+    static BY_TYPE: OnceLock<HashMap<TypeId, LowerFn>> = OnceLock::new();
     let any: &dyn std::any::Any = op;
-    BY_TYPE.get(&any.type_id()).copied()
+    BY_TYPE.get_or_init(|| lowerings().into_iter().collect()).get(&any.type_id()).copied()
 }
 
 /// The input and the message of a lowering error.
