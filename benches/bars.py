@@ -132,7 +132,7 @@ def ratios_of(rows, ours, theirs):
 def field(data):
     for kind, shown, mean, each in ('float', 'f16 and f32', 0.85, 0.95), ('int8', 'INT8', 0.9, 1):
         # A run of a few microseconds is not the model's.
-        rows = [r for r in good(data['field']) if r['kind'] == kind and r['ms']['openvino'] > 0.1]
+        rows = [r for r in good(data['field']) if r['kind'] == kind and r['ms']['openvino'] > 0.15]
         what = f'files of the field, {shown}, OpenVINO f32'
         yield mean_and_each(what, mean, each, ratios_of(rows, 'irrun', 'openvino'))
     streams = ratios_of(data['streams'], 'irrun', 'openvino')
