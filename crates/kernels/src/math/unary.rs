@@ -66,23 +66,13 @@ macro_rules! formulas {
     };
 }
 
-/// Elements whose results are computed before they replace their arguments. Written at once, those
-/// of `if x > 0 { x } else { … }` become masked stores, which take some twenty cycles on AMD's CPUs
-/// (Elu on a Zen 3: 0.3).
-const IN_PLACE: usize = 256;
-
 multiversion! {
     fn map_f32<F: Formula>(f: F, io: InOut<'_, f32>) {
         let mut io = io;
         match io.slices() {
             Err(run) => {
-                let mut results = [0.0; IN_PLACE];
-                for some in run.chunks_mut(IN_PLACE) {
-                    let results = &mut results[..some.len()];
-                    for (y, x) in results.iter_mut().zip(&*some) {
-                        *y = f.apply(*x);
-                    }
-                    some.copy_from_slice(results);
+                for x in run {
+                    *x = f.apply(*x);
                 }
             }
             Ok((from, to)) => {
