@@ -21,7 +21,8 @@ pub(crate) const INPUT_GRAIN: usize = 1 << 14;
 #[cfg(target_arch = "x86_64")]
 pub(crate) const I16_CHUNK: usize = 256;
 
-/// Limit of the rows that the i16 kernel widens at a time, in bytes: a quarter of L2 on a Zen 3.
+/// Limit of the rows that the i16 kernel multiplies by one panel after the other, in bytes: a
+/// quarter of L2 on a Zen 3.
 pub(crate) const I16_CACHE: usize = 128 << 10;
 
 /// Below this many filters, input channels by output channels, Winograd's transforms take as long

@@ -9,8 +9,6 @@ pub(super) mod rows;
 use super::input::{Image, WindowLayout};
 use super::pack::PackedFilters;
 #[cfg(target_arch = "x86_64")]
-use super::tile::Tile;
-#[cfg(target_arch = "x86_64")]
 use super::tile::has_tiles;
 use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, WIDTH, has_dot4};
 use super::tuning::I16_CACHE;
@@ -99,27 +97,25 @@ impl Microkernel {
         Panel { filters, index, columns }: Panel<'_>,
         sums: &mut [i32; BLOCK_ROWS * WIDTH],
     ) {
-        let (panel, WindowLayout { row, step, steps, run, runs }) =
-            (filters.dot4(index), image.layout);
-        assert!(panel.len() == image.layout.k() * WIDTH, "the panel has another k");
-        let reach = |at: usize, rows: usize| {
-            at + rows.saturating_sub(1) * row + runs.saturating_sub(1) * run + steps * step
+        let (panel, layout) = (filters.dot4(index), image.layout);
+        let tiles = block.map(|tile| {
+            let elements = &image.bytes[tile.at..];
+            TileRows { elements, rows: tile.count, layout }
+        });
+        let fits = |tile: &TileRows<'_, u8>| {
+            tile.rows <= TILE_ROWS && tile.suit(panel.len(), &sums[..TILE_ROWS * WIDTH])
         };
-        let fits = |t: &Tile| t.count <= TILE_ROWS && reach(t.at, t.count) <= image.bytes.len();
-        assert!(block.iter().all(fits) && block[0].count > 0, "a window is not in the image");
+        assert!(tiles.iter().all(fits) && tiles[0].rows > 0, "the operands differ");
         if has_tiles() {
             // SAFETY: the CPU has the tiles; the block and the panel have been checked.
             return unsafe { self.multiply_amx(image, block, panel, sums) };
         }
-        let sums = sums.chunks_exact_mut(TILE_ROWS * WIDTH);
-        for (tile, sums) in block.iter().zip(sums) {
-            let (elements, layout) = (&image.bytes[tile.at..], image.layout);
-            let rows = TileRows { elements, rows: tile.count, layout };
+        for (rows, sums) in tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
             // SAFETY: the CPU has the instructions; block and panel have been checked.
             unsafe {
                 match isa() {
-                    Isa::Avx2 => dot4::dot4_avx2(&rows, panel, columns, sums),
-                    _ => dot4::dot4_avx512(&rows, panel, columns, sums),
+                    Isa::Avx2 => dot4::dot4_avx2(rows, panel, columns, sums),
+                    _ => dot4::dot4_avx512(rows, panel, columns, sums),
                 }
             }
         }
