@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use unicode_width::UnicodeWidthStr;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)+) => {
@@ -215,7 +216,7 @@ impl SourceFile {
         if begins > most_left {
             line.insert(0, '…');
         }
-        let column = line.chars().count();
+        let column = line.width();
         line.extend(right.iter().take(most_right).map(visible));
         if right.len() > most_right {
             line.push('…');
@@ -425,6 +426,11 @@ mod tests {
         let [line, caret] = lines[..] else { panic!("{inside}") };
         assert!(line.starts_with("3 | …é") && line.ends_with("é…"), "{line}");
         assert_eq!(caret.chars().count(), "  3 | …".chars().count() + 30 + 1);
+        // Characters of two columns, as in many names.
+        let wide = SourceFile::new(Path::new("m.xml"), "<a n=\"输入\" b/>".to_owned());
+        let place = ByteOffset("<a n=\"输入\" ".len());
+        let expected = format!("\n  1 | <a n=\"输入\" b/>\n    | {}^", " ".repeat(12));
+        assert_eq!(wide.excerpt(place).unwrap(), expected);
         // A line that is not long is shown whole, wherever the byte is.
         let indent = " ".repeat(200);
         let text = format!("{indent}<layer id=\"4\" name=\"{}\" type=\"Roll\"/>", "n".repeat(40));
