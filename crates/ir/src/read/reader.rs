@@ -337,7 +337,10 @@ impl Reader {
             ports.push(port);
             Ok(())
         })?;
-        Ok(ports.into_vec())
+        // `into_vec` would reserve room for four.
+        let mut exact = Vec::with_capacity(ports.len());
+        exact.extend(ports);
+        Ok(exact)
     }
 
     fn bad_precision(&mut self, precision: Option<(String, ByteOffset)>, at: ByteOffset) {

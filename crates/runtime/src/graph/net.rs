@@ -53,7 +53,7 @@ pub(crate) struct Value {
     /// How its elements are quantized, if they are.
     pub(crate) quant_params: Option<QuantParams>,
     /// The same value as integers with scales, if it is known.
-    pub(crate) integers: Option<Integers>,
+    pub(crate) integers: Option<Box<Integers>>,
     /// The output of a layer in the file that this value is. It still is if the type has not
     /// changed.
     pub(crate) source: Option<Source>,

@@ -46,8 +46,9 @@ const PASSES: &[(&str, Pass)] = &[
     ("einsum to matmul", fusion::einsum::to_matmul),
     // Finds values quantized by a FakeQuantize, and weights that are integers times scales.
     ("quantization analysis", quantization::lowering::notice),
-    // What depends on no input is computed, within a budget of bytes; weights stay compressed.
-    ("constant folding", cleanup::fold::fold),
+    // What depends on no input is computed, within a budget of bytes; weights stay compressed, or
+    // integers times scales.
+    ("constant folding", cleanup::fold::fold_others),
     // Of an f16 or int8 table, only the rows that a Gather takes are decompressed.
     ("compressed gather", quantization::compressed_gather::rows),
     // Multiplication by 1; Convert and movements that keep type and shape.
@@ -69,6 +70,9 @@ const PASSES: &[(&str, Pass)] = &[
     ("channels last", layout::channels_last::layout),
     // Convolutions and MatMuls of quantized operands run in integers.
     ("quantized lowering", quantization::lowering::multiply),
+    ("dead code elimination", cleanup::dce::dead_code),
+    // What is not multiplied in integers needs its values.
+    ("constant folding", cleanup::fold::fold),
     // MatMul, scale, masks, Softmax, MatMul. The score matrix is never stored as a whole. The
     // rounding differs if the query is scaled.
     ("attention fusion", fusion::attention::attention),

@@ -61,10 +61,12 @@ fn check(graph: &Graph, sizes: &[usize], tolerance: f32, steps: &[&str]) {
     let mut session = plan_of.session();
     for run in 0..3 {
         let outputs = session.run(input).unwrap();
-        let [a, b] = [&outputs, &written].map(|t| t[0].as_slice::<f32>().unwrap());
-        assert_eq!(outputs[0].sizes(), written[0].sizes());
-        for (i, (a, b)) in a.iter().zip(b).enumerate() {
-            assert!((a - b).abs() <= tolerance, "run {run}, element {i}: {a}, written {b}");
+        for (output, written) in outputs.iter().zip(&written) {
+            let [a, b] = [output, written].map(|t| t.as_slice::<f32>().unwrap());
+            assert_eq!(output.sizes(), written.sizes());
+            for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                assert!((a - b).abs() <= tolerance, "run {run}, element {i}: {a}, written {b}");
+            }
         }
     }
 }

@@ -59,6 +59,24 @@ fn quantized_values_are_multiplied_as_integers() {
     check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
 }
 
+/// Filters wait for integer convolutions; those of others are values in the plan, not steps of it.
+#[test]
+fn filters_of_other_convolutions_are_folded() {
+    let dilated =
+        [("strides", "1,1"), ("dilations", "1,2"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
+    let mut g = GraphBuilder::new("dilated");
+    let x = g.parameter("x", F32, "1,3,9,11");
+    let x = fake_quantized(&mut g, x, -1.28, 1.27);
+    let filters = integers(&mut g, &[40, 3, 3, 3], 1);
+    for (name, attributes) in [("y", dilated), ("z", UNPADDED)] {
+        let y = g.layer("Convolution", "opset1").attributes(&attributes).inputs(&[x, filters]);
+        let y = y.output();
+        g.result(name, y);
+    }
+    let steps = ["fake", "convolution", "integers", "copy", "copy"];
+    check(&g.finish().unwrap(), &[1, 3, 9, 11], 1e-3, &steps);
+}
+
 /// As NNCF quantizes the input of depthwise convolutions: each channel has its own parameters.
 #[test]
 fn channels_are_quantized_while_requantizing() {

@@ -23,7 +23,8 @@ pub(crate) fn unread_indices(net: &mut Net, _: &PassCx<'_>) -> usize {
     changes
 }
 
-/// Removes nodes whose outputs nothing reads.
+/// Removes nodes whose outputs nothing reads, and the memory of constants that nothing reads, so
+/// that what is planned next finds memory that the process has touched.
 pub(crate) fn dead_code(net: &mut Net, _: &PassCx<'_>) -> usize {
     let mut needed = vec![false; net.values.len()];
     net.outputs.iter().for_each(|&v| needed[v] = true);
@@ -37,5 +38,9 @@ pub(crate) fn dead_code(net: &mut Net, _: &PassCx<'_>) -> usize {
     }
     kept.reverse();
     net.nodes = kept;
+    for (value, _) in net.values.iter_mut().zip(needed).filter(|(_, needed)| !needed) {
+        value.constant = None;
+        value.integers = None;
+    }
     before - net.nodes.len()
 }

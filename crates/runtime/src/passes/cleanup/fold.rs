@@ -12,6 +12,7 @@ use crate::tensor::convert::convert_tensor;
 use crate::tensor::fact::in_f32;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
+use infer::ops::convolution::Convolution;
 use infer::ops::matmul::MatMul;
 use infer::{Fact, InputSet, PartialShape, PartialValue, infer_op};
 use ir::ElementType;
@@ -26,15 +27,32 @@ const SMALL_WEIGHT: usize = 1 << 12;
 /// The most bytes of all results.
 const BUDGET: usize = 32 << 20;
 
+/// Folds constants, but not the filters of quantized convolutions that are known as integers times
+/// scales, nor what only those are computed from: quantized lowering reads the integers.
+pub(crate) fn fold_others(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    let wanted = wanted_beside_integers(net);
+    fold_wanted(net, cx, &wanted)
+}
+
+/// Folds all constants.
 pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
+    let wanted = vec![true; net.values.len()];
+    fold_wanted(net, cx, &wanted)
+}
+
+/// Folds the nodes with an output that is wanted.
+fn fold_wanted(net: &mut Net, cx: &PassCx<'_>, wanted: &[bool]) -> usize {
     let mut refined = vec![false; net.values.len()];
     let mut left = BUDGET;
     let weights = weights(net);
+    let mut readers = readers(net);
     GraphRewriter::over(net, |rewriter, mut node| {
         if node.inputs.iter().any(|v| refined[*v]) {
             refine(rewriter.net, cx, &mut node, &mut refined);
         }
-        if node.outputs.iter().any(|v| weights.contains(v)) && widens(rewriter.net, &node) {
+        let waits = !node.outputs.iter().any(|v| wanted[*v]);
+        if waits || node.outputs.iter().any(|v| weights.contains(v)) && widens(rewriter.net, &node)
+        {
             return rewriter.keep(node);
         }
         let results =
@@ -52,8 +70,50 @@ pub(crate) fn fold(net: &mut Net, cx: &PassCx<'_>) -> usize {
                 ..known
             };
         }
+        release(rewriter.net, &node, &mut readers);
         rewriter.changed();
     })
+}
+
+/// For each value whether something reads it that is not going to multiply integers in its place.
+fn wanted_beside_integers(net: &Net) -> Vec<bool> {
+    let mut wanted = vec![false; net.values.len()];
+    net.outputs.iter().for_each(|v| wanted[*v] = true);
+    for node in net.nodes.iter().rev() {
+        if node.outputs.iter().any(|v| wanted[*v]) || node.has_effect() {
+            let filters = integer_filters(net, node);
+            let others = node.inputs.iter().filter(|v| filters != Some(**v));
+            others.for_each(|v| wanted[*v] = true);
+        }
+    }
+    wanted
+}
+
+/// The integers times scales by which a convolution or MatMul multiplies quantized data.
+fn integer_filters(net: &Net, node: &Node) -> Option<ValueId> {
+    let &[data, filters] = &node.inputs[..] else { return None };
+    let multiplies = node.is::<MatMul>().is_some()
+        || node.is::<Convolution>().is_some_and(|conv| !conv.kind().is_grouped());
+    let is_quantized = net.values[data].quant_params.is_some();
+    (multiplies && is_quantized && net.values[filters].integers.is_some()).then_some(filters)
+}
+
+/// For each value how many inputs and outputs read it.
+fn readers(net: &Net) -> Vec<usize> {
+    let mut readers = vec![0; net.values.len()];
+    net.nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs).for_each(|&v| readers[v] += 1);
+    readers
+}
+
+/// Frees the constants that only a folded node has read: the next result takes their memory, which
+/// costs less than memory that the process has not touched yet.
+fn release(net: &mut Net, folded: &Node, readers: &mut [usize]) {
+    for &input in &folded.inputs {
+        readers[input] = readers[input].saturating_sub(1);
+        if readers[input] == 0 {
+            net.values[input].constant = None;
+        }
+    }
 }
 
 /// The values that MatMuls read as weights, and what those are computed from.

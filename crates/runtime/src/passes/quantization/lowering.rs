@@ -44,7 +44,7 @@ pub(crate) fn notice(net: &mut Net, _: &PassCx<'_>) -> usize {
         let quant_params = quant_params(net, node);
         let integers = integers(net, &converted, node);
         found += usize::from(quant_params.is_some()) + usize::from(integers.is_some());
-        net.values[first].integers = integers;
+        net.values[first].integers = integers.map(Box::new);
         for output in node.outputs.clone() {
             net.values[output].quant_params = quant_params.filter(|_| net.is_f32(output));
         }
