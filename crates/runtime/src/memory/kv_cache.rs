@@ -111,7 +111,9 @@ impl KvCache {
                 // The reordered block is kept apart, so that a failed run leaves the beams as they
                 // were.
                 Some(_) => moved = Some(block),
-                None => pool.give(std::mem::replace(&mut self.block, block).elements),
+                // The smaller block goes back to the system: no cache needs it again, and the pool
+                // would keep one for each layer.
+                None => self.block = block,
             }
         }
         let block = moved.as_mut().unwrap_or(&mut self.block);
