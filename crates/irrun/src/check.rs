@@ -22,17 +22,19 @@ use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
-/// More bytes than what is known of most models. Those that are not used are never touched.
-const HEAP: usize = 8 << 20;
-
 /// Checks a model.
 ///
 /// # Errors
 /// When there is no such file, or a flag is wrong.
 pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
-    runtime::prefer_large_heap(HEAP);
     out::leave_room_for_report(args.json, args.sarif.iter().map(PathBuf::as_path))?;
     let model = locate::model_file(&args.model);
+    // With `--memory` the heap is that of a run, which is told.
+    if args.memory {
+        memory::prefer_large_heap_for(&model);
+    } else {
+        memory::prefer_large_heap();
+    }
     let graph = match locate::read(&model) {
         Ok(graph) => graph,
         Err(problems) if problems.list().iter().any(|p| p.code == Code::Unreadable) => {

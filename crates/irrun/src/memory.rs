@@ -9,6 +9,7 @@ use runtime::{Options, PlanMemory};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::num::NonZero;
+use std::path::Path;
 
 /// What `irrun MODEL.xml` will need, in bytes that it shares with no file: what `--max-memory`
 /// limits. Weights stay in their file.
@@ -26,6 +27,23 @@ pub(crate) struct Needed {
     process: u64,
     /// Whether there is more whose size is known only while running.
     is_open: bool,
+}
+
+/// Lets the heap of a command that ends soon start in large pages.
+pub(crate) fn prefer_large_heap() {
+    /// More bytes than what is known of most models. Those that are not used are never touched.
+    const HEAP: usize = 8 << 20;
+    runtime::prefer_large_heap(HEAP);
+}
+
+/// The same for a run of a model, if its file is long: model and plan of a shorter one fill no
+/// large page, and zeroing it takes longer than touching a few small ones.
+pub(crate) fn prefer_large_heap_for(model: &Path) {
+    /// Bytes of a file whose model and plan take megabytes.
+    const LONG: u64 = 400 << 10;
+    if std::fs::metadata(model).is_ok_and(|file| file.len() >= LONG) {
+        prefer_large_heap();
+    }
 }
 
 /// Where an output of a step lives, without the number of a value, which nobody knows: `value 379
@@ -51,7 +69,7 @@ pub(crate) fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> 
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let PlanMemory { arena, outputs, kernels, is_open, .. } = plan.memory(threads);
     // The model and its plan are here as they will be there.
-    let process = own_memory().unwrap_or(0);
+    let process = counted_memory().or_else(own_memory).unwrap_or(0);
     let bytes = arena + outputs + kernels + process;
     Ok(Needed { bytes, arena, outputs, kernels, process, is_open })
 }
@@ -93,9 +111,20 @@ pub(crate) fn peak_memory() -> Option<u64> {
     status("VmHWM:")
 }
 
+/// As [`own_memory`], but counted page by page, which takes longer. The system adds up its sums for
+/// several pages at a time.
+fn counted_memory() -> Option<u64> {
+    value_of("Anonymous:", "/proc/self/smaps_rollup")
+}
+
 fn status(key: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    value_of(key, "/proc/self/status")
+}
+
+/// Bytes that a file of the system tells behind a key, in kB.
+fn value_of(key: &str, file: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
 }

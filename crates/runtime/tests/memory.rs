@@ -99,3 +99,25 @@ fn weights_leave_memory_after_the_only_run_or_once_packed() {
     assert!(left < bytes / 4, "{left} of {bytes} bytes are still in memory");
     assert!(packed < bytes / 4, "{packed} of {bytes} bytes are in memory twice");
 }
+
+/// The matrices of an LSTM are packed in the first run: 256 × 64 elements each, beside the products
+/// of 80 rows with the first, which are scratch.
+#[test]
+fn plans_count_what_recurrent_layers_pack() {
+    let mut g = GraphBuilder::new("lstm");
+    let x = g.parameter("x", F32, "2,40,64");
+    let state = g.constant_f32(&[2, 1, 64], &[0.0; 128]);
+    let lengths = g.constant_i64(&[40, 40]);
+    let matrix = g.constant_f32(&[1, 256, 64], &[0.5; 256 * 64]);
+    let bias = g.constant_f32(&[1, 256], &[0.0; 256]);
+    let lstm = g.layer("LSTMSequence", "opset5").attribute("hidden_size", "64");
+    let lstm = lstm.attribute("direction", "forward");
+    let outputs = lstm.inputs(&[x, state, state, lengths, matrix, matrix, bias]).outputs(3);
+    g.result("y", outputs[0]);
+    let graph = g.finish().unwrap();
+    let facts = propagate(&graph, &Inputs::default()).unwrap();
+    let memory = compile(&graph, &facts).unwrap().memory(1);
+    let (packed, products) = (2 * 256 * 64 * 4, 80 * 256 * 4);
+    let scratch = 2 * 8 * 64 * 4;
+    assert_eq!(memory.kernels, packed + products + scratch, "{memory:?}");
+}

@@ -102,6 +102,11 @@ impl Allocation {
         Some(memory)
     }
 
+    /// The memory that [`Allocation::lasting`] takes for so many bytes once all are touched.
+    pub fn resident(bytes: usize) -> usize {
+        if bytes < LASTING { bytes } else { bytes.next_multiple_of(LARGE_PAGE) }
+    }
+
     /// Over-allocates and aligns. If asked for the alignment itself, the allocator would write
     /// zeros to memory that the system has zeroed already.
     fn aligned(bytes: usize, align: usize) -> Option<Allocation> {

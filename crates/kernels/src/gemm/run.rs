@@ -89,7 +89,7 @@ impl Gemm<'_> {
     }
 
     /// Bytes of scratch memory that [`Self::run`] takes on this many threads.
-    pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
         let scratch_len = Tiles::new(self, threads).scratch_len(self);
         scratch_len * threads * size_of::<f32>()
     }

@@ -132,6 +132,11 @@ impl Attention {
         self.block() * self.columns(true) + packed
     }
 
+    /// Bytes of scratch memory that a run takes on this many threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        self.scratch_len() * threads * size_of::<f32>()
+    }
+
     /// The precision of the GEMMs.
     fn precision(&self) -> Precision {
         if self.few() { Precision::F32 } else { self.precision }

@@ -203,6 +203,14 @@ impl Recurrence {
         self.divide(threads, scratch, &walk);
     }
 
+    /// Bytes of scratch memory that a run of `R` takes on this many threads.
+    pub fn scratch_bytes<R>(&self, threads: usize) -> usize {
+        let rows = self.directions.len() * self.batch * self.steps;
+        let projected = rows * self.cell.gates() * self.hidden;
+        let walking = self.batch.div_ceil(threads) * threads * self.scratch_len();
+        (projected + walking) * size_of::<R>()
+    }
+
     fn check<R: Number>(&self, o: &Operands<'_, '_, R>, outputs: &Outputs<'_, R>) {
         let Recurrence { batch, steps, hidden, .. } = *self;
         let states = batch * self.directions.len() * hidden;

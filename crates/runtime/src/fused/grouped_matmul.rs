@@ -69,6 +69,11 @@ impl Kernel for HorizontalKernel {
         self.members.iter().map(|(member, _)| member.flops()).sum()
     }
 
+    fn memory(&self, threads: usize) -> KernelMemory {
+        let of_members = self.members.iter().map(|(member, _)| member.memory(threads).passing);
+        KernelMemory { kept: 0, passing: of_members.max().unwrap_or(0) }
+    }
+
     fn name(&self) -> &'static str {
         "matmul"
     }

@@ -103,6 +103,16 @@ impl Shape {
         space
     }
 
+    /// Bytes of scratch memory of a run with a B that is not packed.
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        let Shape { m, n, k, precision, .. } = *self;
+        let transposed = if self.transpose_a { self.batches.len() * m * k } else { 0 };
+        let a = Lhs::Rows { values: &[], stride: k };
+        let b = Rhs::Unpacked(UnalignedF32::of(&[]), self.layout());
+        let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
+        transposed * size_of::<f32>() + gemm.scratch_bytes(threads)
+    }
+
     /// Whether all GEMMs share B. Then B is worth packing if it is the same in every run.
     fn packs(&self) -> bool {
         self.batches.len() == 1
@@ -335,6 +345,10 @@ impl Kernel for Float32 {
 
     fn flops(&self) -> u64 {
         self.shape.flops()
+    }
+
+    fn memory(&self, threads: usize) -> KernelMemory {
+        KernelMemory { kept: 0, passing: self.shape.scratch_bytes(threads) }
     }
 
     fn name(&self) -> &'static str {

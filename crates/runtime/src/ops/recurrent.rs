@@ -5,7 +5,7 @@ use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::copy::CopyPlan;
-use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Rhs, RhsSize};
+use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Rhs, RhsSize, panels_len};
 use kernels::num::UnalignedF32;
 use kernels::par::Threads;
 use kernels::recurrent as k;
@@ -191,6 +191,13 @@ impl Weights {
         self.stack.parts.iter().map(pack).collect()
     }
 
+    /// Bytes of the packed matrices, which the first run makes.
+    fn packed_bytes(&self) -> usize {
+        let of = |(_, rows): &(usize, usize)| panels_len(self.stack.width, *rows, Precision::F32);
+        let lanes: usize = self.stack.parts.iter().map(of).sum();
+        if self.packs { lanes * size_of::<f32>() } else { 0 }
+    }
+
     /// The matrices of a run; `space` holds those packed for this run only.
     fn matrices<'a>(
         &'a self,
@@ -270,6 +277,11 @@ impl Kernel for Float {
 
     fn flops(&self) -> u64 {
         self.plan.of.flops()
+    }
+
+    fn memory(&self, threads: usize) -> KernelMemory {
+        let kept = self.weights.packed_bytes() + self.recurrent.packed_bytes();
+        KernelMemory { kept, passing: self.plan.of.scratch_bytes::<f32>(threads) }
     }
 
     fn name(&self) -> &'static str {

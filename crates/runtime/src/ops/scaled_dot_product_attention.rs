@@ -349,6 +349,10 @@ impl Kernel for Float {
         self.heads.flops()
     }
 
+    fn memory(&self, threads: usize) -> KernelMemory {
+        KernelMemory { kept: 0, passing: self.heads.attention.scratch_bytes(threads) }
+    }
+
     fn name(&self) -> &'static str {
         "attention"
     }

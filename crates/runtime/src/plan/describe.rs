@@ -7,6 +7,7 @@ use crate::kernel::KernelMemory;
 use crate::plan::memory_planner::Storage;
 use infer::Fact;
 use ir::Graph;
+use kernels::Allocation;
 use std::collections::{BTreeSet, HashMap};
 
 /// A step of a plan: a kernel that runs in place of one or more layers.
@@ -133,7 +134,7 @@ impl Plan {
         let owned = self.constants.iter().flatten().filter(|constant| constant.is_heap());
         let is_pooled = values().any(|(_, storage)| *storage == Storage::Pool);
         PlanMemory {
-            arena: self.arena as u64,
+            arena: Allocation::resident(self.arena) as u64,
             outputs: outputs.iter().flatten().sum(),
             constants: owned.map(|constant| constant.bytes().len() as u64).sum(),
             kernels: self.memory_of_kernels(threads.max(1)),
@@ -147,10 +148,10 @@ impl Plan {
             Work::Kernel(kernel) => kernel.memory(threads),
             Work::Deferred(_) => KernelMemory::default(),
         });
-        let (kept, passing) = memory.fold((0, 0), |(kept, passing), kernel| {
-            (kept + kernel.kept as u64, passing.max(kernel.passing as u64))
+        let (kept, passing) = memory.fold((0usize, 0), |(kept, passing), kernel| {
+            (kept.saturating_add(kernel.kept), kernel.passing.max(passing))
         });
-        kept + passing
+        (Allocation::resident(kept) as u64).saturating_add(passing as u64)
     }
 
     /// What makes each output of the model.
