@@ -12,6 +12,7 @@ use crate::look::dump::Dump;
 use crate::look::{Look, finite, steps};
 use crate::media::boxes::{self, Canvas};
 use crate::report::{self, Report};
+use crate::statistics::each_of;
 use crate::summary;
 use crate::text::plural;
 use crate::top::Top;
@@ -20,7 +21,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use infer::{Fact, InputSpec, Inputs, PartialShape};
-use ir::{ElementType, Graph};
+use ir::Graph;
 use runtime::{Options, Plan, Session, StepTime, Tensor, Threads};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -112,6 +113,7 @@ impl Results {
 impl<'a> Job<'a> {
     /// Reads the model and checks the flags by it.
     fn read(args: &'a RunArgs, model: PathBuf) -> Result<Job<'a>, Failure> {
+        memory::prefer_large_heap_for(&model);
         let graph = locate::read(&model).or_exit(Exit::Model)?;
         if let Some(path) = &args.save_state {
             state::can_be_saved(path, &graph)?;
@@ -367,7 +369,7 @@ fn count_nans(tensor: &Tensor) -> usize {
     if !tensor.element_type().is_real() {
         return 0;
     }
-    let wide = runtime::convert(tensor, ElementType::F64);
-    let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
-    values.iter().filter(|value| value.is_nan()).count()
+    let mut count = 0;
+    each_of(tensor, |value| count += usize::from(value.is_nan()));
+    count
 }

@@ -121,22 +121,50 @@ impl Constant {
     }
 
     /// Hands every element over; none for strings.
-    pub(crate) fn each(&self, mut see: impl FnMut(f64)) {
-        for start in (0..self.elements).step_by(STRETCH) {
-            let count = STRETCH.min(self.elements - start);
-            self.values(start, count).into_iter().flatten().for_each(&mut see);
-        }
+    pub(crate) fn each(&self, see: impl FnMut(f64)) {
+        each_value((self.element_type, self.elements), self.bytes(), see);
     }
 
-    /// Elements from one on that begins a byte.
     fn values(&self, start: usize, count: usize) -> Option<Vec<f64>> {
-        let bits = usize::try_from(self.element_type.bits()?).ok()?;
-        let bytes =
-            self.bytes().get(start * bits / 8..(start + count).saturating_mul(bits).div_ceil(8))?;
-        let part = Tensor::from_bytes(self.element_type, &[count], bytes).ok()?;
-        let wide = runtime::convert(&part, ElementType::F64).ok()?;
-        wide.as_slice::<f64>().map(<[f64]>::to_vec)
+        values(self.element_type, self.bytes(), (start, count))
     }
+}
+
+/// Hands over every element of a tensor; none for strings.
+pub(crate) fn each_of(tensor: &Tensor, see: impl FnMut(f64)) {
+    each_value((tensor.element_type(), tensor.count()), tensor.bytes(), see);
+}
+
+/// The first elements of a tensor; none for strings.
+pub(crate) fn first_of(tensor: &Tensor, most: usize) -> Vec<f64> {
+    let stretch = (0, tensor.count().min(most));
+    values(tensor.element_type(), tensor.bytes(), stretch).unwrap_or_default()
+}
+
+/// Hands over every element of packed bytes; none for strings. A stretch is converted at a time,
+/// which takes little memory.
+fn each_value(
+    (element_type, elements): (ElementType, usize),
+    bytes: &[u8],
+    mut see: impl FnMut(f64),
+) {
+    for start in (0..elements).step_by(STRETCH) {
+        let stretch = (start, STRETCH.min(elements - start));
+        values(element_type, bytes, stretch).into_iter().flatten().for_each(&mut see);
+    }
+}
+
+/// So many elements from one on that begins a byte.
+fn values(
+    element_type: ElementType,
+    bytes: &[u8],
+    (start, count): (usize, usize),
+) -> Option<Vec<f64>> {
+    let bits = usize::try_from(element_type.bits()?).ok()?;
+    let bytes = bytes.get(start * bits / 8..(start + count).saturating_mul(bits).div_ceil(8))?;
+    let part = Tensor::from_bytes(element_type, &[count], bytes).ok()?;
+    let wide = runtime::convert(&part, ElementType::F64).ok()?;
+    wide.as_slice::<f64>().map(<[f64]>::to_vec)
 }
 
 #[cfg(test)]

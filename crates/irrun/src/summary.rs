@@ -1,5 +1,6 @@
 //! Tensors at a glance: least, greatest, mean, first values.
 
+use crate::statistics::{each_of, first_of};
 use crate::table::table;
 use infer::PartialShape;
 use ir::ElementType;
@@ -38,20 +39,20 @@ impl Statistics {
             s.first = strings.iter().take(SHOWN).map(|v| format!("{v:?}")).collect();
             return s;
         }
-        let wide = runtime::convert(tensor, ElementType::F64);
-        let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
-        let mut sum = 0.0;
-        for v in values {
+        let (mut sum, mut count) = (0.0, 0usize);
+        each_of(tensor, |v| {
+            if s.first.len() < SHOWN {
+                s.first.push(short(&v));
+            }
             if v.is_nan() {
                 s.nans += 1;
-                continue;
+                return;
             }
-            s.min = s.min.min(*v);
-            s.max = s.max.max(*v);
-            sum += v;
-        }
-        s.mean = sum / (values.len() - s.nans) as f64;
-        s.first = values.iter().take(SHOWN).map(short).collect();
+            s.min = s.min.min(v);
+            s.max = s.max.max(v);
+            (sum, count) = (sum + v, count + 1);
+        });
+        s.mean = sum / count as f64;
         s
     }
 }
@@ -97,9 +98,8 @@ pub(crate) fn first_values(tensor: &Tensor) -> Vec<Value> {
     if let Some(values) = tensor.as_slice::<u64>() {
         return values.iter().take(SHOWN).map(|v| Value::Unsigned(*v)).collect();
     }
-    let wide = runtime::convert(tensor, ElementType::F64);
-    let values = wide.as_ref().ok().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
-    values.iter().take(SHOWN).map(|v| Value::new(*v, tensor.element_type())).collect()
+    let first = first_of(tensor, SHOWN);
+    first.into_iter().map(|v| Value::new(v, tensor.element_type())).collect()
 }
 
 /// A value with the digits that people read.

@@ -1,8 +1,8 @@
 //! `--nan-check`: the first layer that makes a NaN or an infinity of finite inputs.
 
 use crate::print;
+use crate::statistics::each_of;
 use crate::text::plural;
-use ir::ElementType;
 use runtime::{Observed, Tensor};
 use std::collections::HashSet;
 
@@ -72,8 +72,10 @@ fn count(tensor: &Tensor) -> (usize, usize) {
     if !tensor.element_type().is_real() {
         return (0, 0);
     }
-    let wide = runtime::convert(tensor, ElementType::F64).ok();
-    let values = wide.as_ref().and_then(|t| t.as_slice::<f64>()).unwrap_or_default();
-    let count = |wanted: fn(&&f64) -> bool| values.iter().filter(wanted).count();
-    (count(|v| v.is_nan()), count(|v| v.is_infinite()))
+    let (mut nans, mut infinite) = (0, 0);
+    each_of(tensor, |value| {
+        nans += usize::from(value.is_nan());
+        infinite += usize::from(value.is_infinite());
+    });
+    (nans, infinite)
 }
