@@ -9,7 +9,7 @@ use crate::graph::Element;
 use quick_xml::errors::{Error, IllFormedError, SyntaxError};
 use quick_xml::escape::{EscapeError, resolve_predefined_entity};
 use quick_xml::events::attributes::{AttrError, Attributes};
-use quick_xml::events::{BytesRef, Event};
+use quick_xml::events::{BytesRef, BytesText, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -50,8 +50,8 @@ enum Part<'a> {
     Start(Tag<'a>),
     /// The end of the current element.
     End,
-    /// Text with resolved references.
-    Text(Cow<'a, str>),
+    /// Text between references. Most of it is space between tags, which nobody reads.
+    Text(BytesText<'a>),
     /// Text that counts as not blank, whatever it is: a CDATA section or a reference.
     Literal(Cow<'a, str>),
     Eof,
@@ -198,7 +198,7 @@ impl<'a> Xml<'a> {
                     Part::Start(self.tag(start.name().as_ref().len(), at))
                 }
                 Event::End(_) => Part::End,
-                Event::Text(text) => Part::Text(text.xml10_content()),
+                Event::Text(text) => Part::Text(text),
                 Event::CData(text) => Part::Literal(text.xml10_content()),
                 Event::GeneralRef(reference) => Part::Literal(resolve(&reference, at)?),
                 Event::Eof => Part::Eof,
@@ -245,9 +245,11 @@ impl<'a> Xml<'a> {
             match self.next()? {
                 (Part::Start(tag), _) => return Ok(Some(tag)),
                 (Part::Eof, _) => return Ok(None),
-                (Part::Text(text), _) if text.trim_ascii().is_empty() => {}
                 (Part::Text(text), at) => {
-                    return Err(outside(at.0 + text.len() - text.trim_ascii_start().len()));
+                    let before = text.len() - text.trim_ascii_start().len();
+                    if before < text.len() {
+                        return Err(outside(at.0 + before));
+                    }
                 }
                 (Part::Literal(_) | Part::End, at) => return Err(outside(at.0)),
             }
@@ -330,7 +332,12 @@ impl<'a> Xml<'a> {
                     let message = "the file ends inside an element; it has been cut short";
                     return Err(XmlError::new(Code::Syntax, at, message));
                 }
-                (Part::Text(piece) | Part::Literal(piece), _) => {
+                (Part::Text(piece), _) => {
+                    if let Some(text) = &mut text {
+                        text(piece.xml10_content());
+                    }
+                }
+                (Part::Literal(piece), _) => {
                     if let Some(text) = &mut text {
                         text(piece);
                     }
@@ -370,7 +377,7 @@ mod tests {
                     format!("<{}{}", tag.name, values.collect::<String>())
                 }
                 Part::End => ">".to_owned(),
-                Part::Text(text) => format!("t {text}"),
+                Part::Text(text) => format!("t {}", text.xml10_content()),
                 Part::Literal(text) => format!("l {text}"),
                 Part::Eof => return Ok(out),
             });
