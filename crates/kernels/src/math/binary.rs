@@ -436,7 +436,7 @@ formulas! {
     /// Square of the difference.
     SquaredDifference |a, b| { let d = a.sub(b); d.mul(d) };
     /// `a`, multiplied by `b` if it is below 0.
-    PRelu |a, b| if a < a.sub(a) { a.mul(b) } else { a };
+    PRelu |a, b| if a < T::Wide::of_bits(0) { a.mul(b) } else { a };
     /// Bits in both.
     And |a, b| T::Wide::of_bits(a.bits() & b.bits());
     /// Bits in either.
@@ -518,6 +518,15 @@ mod tests {
         assert!(doubled.iter().zip(&many).all(|(d, v)| d.to_f32() == 2.0 * v.to_f32()));
         let many = vec![h(1.5); 300];
         assert_eq!(apply(Binary::Subtract, &[h(4.0)], &many), vec![h(2.5); 300]);
+    }
+
+    #[test]
+    fn prelu_multiplies_all_that_is_below_zero() {
+        let x = [f32::NEG_INFINITY, -2.0, -0.0, 3.0, f32::INFINITY];
+        assert_eq!(apply(Binary::PRelu, &x, &[-0.5]), [f32::INFINITY, 1.0, -0.0, 3.0, x[4]]);
+        assert!(apply(Binary::PRelu, &x, &[0.0])[0].is_nan());
+        assert_eq!(apply(Binary::PRelu, &[i32::MIN, -3, 4], &[2]), [0, -6, 4]);
+        assert_eq!(apply(Binary::PRelu, &[0u8, 200], &[2]), [0, 200]);
     }
 
     /// Rows that are contiguous, broadcast, constant, and at any stride.
