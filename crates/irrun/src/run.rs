@@ -12,7 +12,6 @@ use crate::look::dump::Dump;
 use crate::look::{Look, finite, steps};
 use crate::media::boxes::{self, Canvas};
 use crate::report::{self, Report};
-use crate::statistics::each_of;
 use crate::summary;
 use crate::text::plural;
 use crate::top::Top;
@@ -357,19 +356,10 @@ pub fn write(targets: &[Target], ports: &[Port], outputs: &[Tensor]) -> Result<(
 /// which run it was.
 pub fn tell_of_nans(of: &str, ports: &[Port], outputs: &[Tensor]) {
     for (i, (port, tensor)) in ports.iter().zip(outputs).enumerate() {
-        let nans = count_nans(tensor);
+        let (nans, _) = finite::count(tensor);
         if nans > 0 {
             let (name, count) = (port.shown(), plural(tensor.count(), "element"));
             print::note(format_args!("note: {of}output {i} ({name}): {nans} of {count} are NaN"));
         }
     }
-}
-
-fn count_nans(tensor: &Tensor) -> usize {
-    if !tensor.element_type().is_real() {
-        return 0;
-    }
-    let mut count = 0;
-    each_of(tensor, |value| count += usize::from(value.is_nan()));
-    count
 }

@@ -1,4 +1,4 @@
-//! What the elements of a constant are, at a glance.
+//! What the elements of constants and tensors are.
 
 use infer::PartialShape;
 use ir::{ElementType, Graph, Layer, WeightsSlice};
@@ -115,7 +115,7 @@ impl Constant {
         let mut values = Vec::with_capacity(self.elements.min(most));
         for start in (0..self.elements).step_by(STRETCH * every) {
             let count = STRETCH.min(self.elements - start);
-            values.extend(self.values(start, count)?);
+            values.extend(wide(self.element_type, self.bytes(), (start, count))?);
         }
         Some(values)
     }
@@ -123,10 +123,6 @@ impl Constant {
     /// Hands every element over; none for strings.
     pub(crate) fn each(&self, see: impl FnMut(f64)) {
         each_value((self.element_type, self.elements), self.bytes(), see);
-    }
-
-    fn values(&self, start: usize, count: usize) -> Option<Vec<f64>> {
-        values(self.element_type, self.bytes(), (start, count))
     }
 }
 
@@ -138,7 +134,7 @@ pub(crate) fn each_of(tensor: &Tensor, see: impl FnMut(f64)) {
 /// The first elements of a tensor; none for strings.
 pub(crate) fn first_of(tensor: &Tensor, most: usize) -> Vec<f64> {
     let stretch = (0, tensor.count().min(most));
-    values(tensor.element_type(), tensor.bytes(), stretch).unwrap_or_default()
+    wide(tensor.element_type(), tensor.bytes(), stretch).unwrap_or_default()
 }
 
 /// Hands over every element of packed bytes; none for strings. A stretch is converted at a time,
@@ -150,12 +146,12 @@ fn each_value(
 ) {
     for start in (0..elements).step_by(STRETCH) {
         let stretch = (start, STRETCH.min(elements - start));
-        values(element_type, bytes, stretch).into_iter().flatten().for_each(&mut see);
+        wide(element_type, bytes, stretch).into_iter().flatten().for_each(&mut see);
     }
 }
 
-/// So many elements from one on that begins a byte.
-fn values(
+/// So many elements as f64, from one on that begins a byte. `None` for strings.
+fn wide(
     element_type: ElementType,
     bytes: &[u8],
     (start, count): (usize, usize),
@@ -163,8 +159,8 @@ fn values(
     let bits = usize::try_from(element_type.bits()?).ok()?;
     let bytes = bytes.get(start * bits / 8..(start + count).saturating_mul(bits).div_ceil(8))?;
     let part = Tensor::from_bytes(element_type, &[count], bytes).ok()?;
-    let wide = runtime::convert(&part, ElementType::F64).ok()?;
-    wide.as_slice::<f64>().map(<[f64]>::to_vec)
+    let converted = runtime::convert(&part, ElementType::F64).ok()?;
+    converted.as_slice::<f64>().map(<[f64]>::to_vec)
 }
 
 #[cfg(test)]

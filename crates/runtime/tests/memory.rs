@@ -100,8 +100,8 @@ fn weights_leave_memory_after_the_only_run_or_once_packed() {
     assert!(packed < bytes / 4, "{packed} of {bytes} bytes are in memory twice");
 }
 
-/// The matrices of an LSTM are packed in the first run: 256 × 64 elements each, beside the products
-/// of 80 rows with the first, which are scratch.
+/// The matrices of an LSTM are packed in the first run: 256 × 64 elements each. The products of
+/// 80 rows with the first one are scratch.
 #[test]
 fn plans_count_what_recurrent_layers_pack() {
     let mut g = GraphBuilder::new("lstm");

@@ -1,4 +1,4 @@
-//! Weights are packed once for all shapes and sessions. Not beside the code: unit tests that
+//! Weights are packed once for all shapes and sessions. Not next to the code: unit tests that
 //! compile plans would have all kernels compiled again for them.
 
 use ir::{ElementType, Graph, GraphBuilder};

@@ -67,8 +67,8 @@ fn infinite(count: usize) -> String {
     format!("{count} {}", if count == 1 { "infinity" } else { "infinities" })
 }
 
-/// NaNs and infinities.
-fn count(tensor: &Tensor) -> (usize, usize) {
+/// How many elements are NaN, and how many are infinite.
+pub(crate) fn count(tensor: &Tensor) -> (usize, usize) {
     if !tensor.element_type().is_real() {
         return (0, 0);
     }

@@ -148,6 +148,18 @@ impl<'a> GraphRewriter<'a> {
         self.changes += 1;
     }
 
+    /// Counts the inputs of a node that is not kept as no longer read, and frees the constants that
+    /// nothing else reads: what is computed next finds memory that the process has touched, which
+    /// costs less than new pages.
+    pub(crate) fn release(&mut self, inputs: &[ValueId]) {
+        for &input in inputs {
+            self.uses[input] = self.uses[input].saturating_sub(1);
+            if self.uses[input] == 0 {
+                self.net.values[input].constant = None;
+            }
+        }
+    }
+
     /// Counts a change.
     pub(crate) fn changed(&mut self) {
         self.changes += 1;

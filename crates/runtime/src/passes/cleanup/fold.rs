@@ -30,7 +30,7 @@ const BUDGET: usize = 32 << 20;
 /// Folds constants, but not the filters of quantized convolutions that are known as integers times
 /// scales, nor what only those are computed from: quantized lowering reads the integers.
 pub(crate) fn fold_others(net: &mut Net, cx: &PassCx<'_>) -> usize {
-    let wanted = wanted_beside_integers(net);
+    let wanted = read_as_values(net);
     fold_wanted(net, cx, &wanted)
 }
 
@@ -45,7 +45,6 @@ fn fold_wanted(net: &mut Net, cx: &PassCx<'_>, wanted: &[bool]) -> usize {
     let mut refined = vec![false; net.values.len()];
     let mut left = BUDGET;
     let weights = weights(net);
-    let mut readers = readers(net);
     GraphRewriter::over(net, |rewriter, mut node| {
         if node.inputs.iter().any(|v| refined[*v]) {
             refine(rewriter.net, cx, &mut node, &mut refined);
@@ -70,13 +69,13 @@ fn fold_wanted(net: &mut Net, cx: &PassCx<'_>, wanted: &[bool]) -> usize {
                 ..known
             };
         }
-        release(rewriter.net, &node, &mut readers);
+        rewriter.release(&node.inputs);
         rewriter.changed();
     })
 }
 
-/// For each value whether something reads it that is not going to multiply integers in its place.
-fn wanted_beside_integers(net: &Net) -> Vec<bool> {
+/// For each value whether a node reads it that cannot read its integers instead.
+fn read_as_values(net: &Net) -> Vec<bool> {
     let mut wanted = vec![false; net.values.len()];
     net.outputs.iter().for_each(|v| wanted[*v] = true);
     for node in net.nodes.iter().rev() {
@@ -96,24 +95,6 @@ fn integer_filters(net: &Net, node: &Node) -> Option<ValueId> {
         || node.is::<Convolution>().is_some_and(|conv| !conv.kind().is_grouped());
     let is_quantized = net.values[data].quant_params.is_some();
     (multiplies && is_quantized && net.values[filters].integers.is_some()).then_some(filters)
-}
-
-/// For each value how many inputs and outputs read it.
-fn readers(net: &Net) -> Vec<usize> {
-    let mut readers = vec![0; net.values.len()];
-    net.nodes.iter().flat_map(|n| &n.inputs).chain(&net.outputs).for_each(|&v| readers[v] += 1);
-    readers
-}
-
-/// Frees the constants that only a folded node has read: the next result takes their memory, which
-/// costs less than memory that the process has not touched yet.
-fn release(net: &mut Net, folded: &Node, readers: &mut [usize]) {
-    for &input in &folded.inputs {
-        readers[input] = readers[input].saturating_sub(1);
-        if readers[input] == 0 {
-            net.values[input].constant = None;
-        }
-    }
 }
 
 /// The values that MatMuls read as weights, and what those are computed from.
