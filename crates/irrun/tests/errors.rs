@@ -117,6 +117,11 @@ fn operations_and_attributes() {
         }
         says(name, &room, RUN);
     }
+    let room = Room::with_model(reshape, r#"type="GatherElements" version="opset6""#);
+    let text = String::from_utf8(room.read("model.xml")).unwrap();
+    let text = text.replace(r#"special_zero="true""#, r#"axis="2""#);
+    room.write("model.xml", text.as_bytes());
+    says("rule_of_an_attribute", &room, RUN);
     let room = Room::with_model(reshape, r#"type="Foo" version="opset1""#);
     let text = String::from_utf8(room.read("model.xml")).unwrap();
     let text =

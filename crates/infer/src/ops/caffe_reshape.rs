@@ -44,7 +44,8 @@ impl Op for CaffeReshape {
             None => cx.unranked("the rank of the input is unknown"),
             Some(dims) => {
                 let targets = self.targets(dims)?;
-                let shape = reshape(dims, &targets, EmptyRule::Refuse, cx.symbols())?;
+                let shape = reshape(dims, &targets, EmptyRule::Refuse, cx.symbols())
+                    .map_err(|e| e.about("dim"))?;
                 let rank = targets.len();
                 require!(rank <= MAX_AXES, "{shape} has {rank} axes; a blob has up to {MAX_AXES}");
                 let count = shape.volume().min();
@@ -78,13 +79,13 @@ impl CaffeReshape {
         let lowest = -size - 1;
         let axis = self.axis;
         require!(
-            (0..=size).contains(&start),
+            attribute "axis"; (0..=size).contains(&start),
             "axis {axis} is out of range for rank {rank}, [{lowest}, {rank}]"
         );
         let end = if self.num_axes < 0 { size } else { start.saturating_add(self.num_axes) };
         let num_axes = self.num_axes;
         require!(
-            end <= size,
+            attribute "num_axes"; end <= size,
             "axis {axis} and num_axes {num_axes} reach beyond the {rank} axes of the input"
         );
         let index = |v: i64| usize::try_from(v).unwrap_or(rank);
@@ -100,7 +101,7 @@ impl CaffeReshape {
                 0 => {
                     let (from, rank) = (start + i, dims.len());
                     require!(
-                        from < rank,
+                        attribute "dim"; from < rank,
                         "dim {i} is 0, which copies axis {from}, but the input has {rank} axes"
                     );
                     // With num_axes 0 the axis itself is also retained, so this is not just a copy.

@@ -42,9 +42,8 @@ impl Gather {
         let batch = self.batch_dims + if self.batch_dims < 0 { rank } else { 0 };
         let found = self.batch_dims;
         let normal = usize::try_from(batch).ok().filter(|b| *b <= indices_rank);
-        normal.ok_or_else(|| {
-            RuleError::new(format!("batch_dims {found} is out of range for indices of rank {rank}"))
-        })
+        let message = || format!("batch_dims {found} is out of range for indices of rank {rank}");
+        normal.ok_or_else(|| RuleError::new(message()).about("batch_dims"))
     }
 }
 

@@ -48,7 +48,10 @@ impl Op for GroupNormalization {
         let channels = per_channel(cx, 2, channels)?;
         if let Some(count) = channels.size() {
             let groups = self.groups;
-            require!(0; count % groups == 0, "has {count} channels for {groups} groups");
+            if count % groups != 0 {
+                let message = format!("has {count} channels for {groups} groups");
+                return Err(RuleError::at(0, message).about("num_groups"));
+            }
         }
         cx.set(0, element_type, cx.shape(0).clone().with_dim(1, channels));
         Ok(())

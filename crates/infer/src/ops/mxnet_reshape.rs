@@ -68,11 +68,14 @@ impl Op for MxnetReshape {
             None => cx.unranked("the rank of the input is unknown"),
             Some(dims) if self.shape.is_empty() => {
                 let targets = self.deprecated(dims)?;
-                reshape(dims, &targets, EmptyRule::Refuse, cx.symbols())?
+                reshape(dims, &targets, EmptyRule::Refuse, cx.symbols())
+                    .map_err(|e| e.about("target_shape"))?
             }
             Some(dims) => {
-                let targets = self.targets(dims)?;
-                reshape(dims, &targets, EmptyRule::Refuse, cx.symbols())?
+                let targets = self.targets(dims);
+                targets
+                    .and_then(|to| reshape(dims, &to, EmptyRule::Refuse, cx.symbols()))
+                    .map_err(|e| e.about("shape"))?
             }
         };
         cx.set(0, cx.element_type(0), shape);
@@ -112,9 +115,12 @@ impl MxnetReshape {
     fn deprecated(&self, dims: &[Dim]) -> Result<Vec<Target>, RuleError> {
         let zeros = self.target_shape.iter().skip(usize::from(self.keep_highest));
         let zeros = zeros.filter(|size| **size == 0).count();
-        require!(zeros <= 1, "target_shape has {zeros} zeros; only one can be inferred");
         require!(
-            !self.keep_highest || !dims.is_empty(),
+            attribute "target_shape"; zeros <= 1,
+            "target_shape has {zeros} zeros; only one can be inferred"
+        );
+        require!(
+            attribute "keep_highest"; !self.keep_highest || !dims.is_empty(),
             "keep_highest keeps dim 0, but the input is a scalar"
         );
         let target = |(i, &size): (usize, &i64)| match size {

@@ -107,7 +107,8 @@ impl Pool {
     /// # Errors
     /// When it is out of range for this rank.
     pub fn first_axis(&self, rank: usize) -> Result<usize, RuleError> {
-        self.indices.map_or(Ok(0), |(_, axis)| axes::normalize(axis, rank))
+        let normal = |axis| axes::normalize(axis, rank).map_err(|e| e.about("axis"));
+        self.indices.map_or(Ok(0), |(_, axis)| normal(axis))
     }
 
     fn shape(&self, data: &PartialShape) -> Result<PartialShape, RuleError> {

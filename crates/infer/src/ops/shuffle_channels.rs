@@ -27,7 +27,7 @@ impl ShuffleChannels {
     /// # Errors
     /// When the rank has no such axis.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
-        axes::normalize(self.axis, rank)
+        axes::normalize(self.axis, rank).map_err(|e| e.about("axis"))
     }
 
     /// The number of groups.
@@ -48,11 +48,9 @@ impl Op for ShuffleChannels {
         if let Some(rank) = shape.rank() {
             let channels = shape.dim(self.axis(rank)?);
             let group = self.group;
-            require!(
-                0;
-                channels.div_exact(group).is_some(),
-                "has {channels} channels, not a multiple of {group} groups"
-            );
+            let message = || format!("has {channels} channels, not a multiple of {group} groups");
+            let fits = channels.div_exact(group);
+            fits.ok_or_else(|| RuleError::at(0, message()).about("group"))?;
         }
         cx.set(0, cx.element_type(0), shape.clone());
         Ok(())

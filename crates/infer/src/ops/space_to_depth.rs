@@ -72,7 +72,8 @@ impl SpaceToDepth {
         out.push(*batch);
         if self.kind == Kind::DepthToSpace {
             let depth = channels.div_exact(volume).ok_or_else(|| {
-                RuleError::at(0, format!("has {channels} channels, not a multiple of {volume}"))
+                let message = format!("has {channels} channels, not a multiple of {volume}");
+                RuleError::at(0, message).about("block_size")
             })?;
             out.push(depth);
             out.extend(spatial.iter().map(|size| size.scaled(self.block)));
@@ -82,10 +83,8 @@ impl SpaceToDepth {
         let block = self.block;
         for (axis, size) in spatial.iter().enumerate() {
             let blocks = size.div_exact(block).ok_or_else(|| {
-                RuleError::at(
-                    0,
-                    format!("spatial axis {axis} is {size}, not a multiple of {block}"),
-                )
+                let message = format!("spatial axis {axis} is {size}, not a multiple of {block}");
+                RuleError::at(0, message).about("block_size")
             })?;
             out.push(blocks);
         }

@@ -94,7 +94,7 @@ impl Op for Split {
         let (element_type, outputs) = (cx.element_type(0), cx.output_count());
         if let Some(parts) = self.parts {
             require!(
-                parts == outputs,
+                attribute "num_splits"; parts == outputs,
                 "num_splits is {parts}, but the layer has {outputs} outputs"
             );
         }

@@ -51,12 +51,13 @@ impl Op for StaticReshape {
                     if let Target::Copy(i) = target {
                         let rank = dims.len();
                         require!(
-                            *i < rank,
+                            attribute "shape"; *i < rank,
                             "element {i} of shape is 0, which copies dim {i}, but the rank is {rank}"
                         );
                     }
                 }
-                reshape(dims, &self.targets, EmptyRule::Refuse, cx.symbols())?
+                reshape(dims, &self.targets, EmptyRule::Refuse, cx.symbols())
+                    .map_err(|e| e.about("shape"))?
             }
             None => {
                 cx.because("the rank of the input is unknown");

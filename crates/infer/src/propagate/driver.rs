@@ -534,6 +534,10 @@ fn rule_diagnostic(
         let offsets = AttributeOffsets::new(graph.source(), layer.at);
         diagnostic.at = offsets.of_data(wrong).unwrap_or(layer.at);
     }
+    if let Some(attribute) = error.attribute {
+        let offsets = AttributeOffsets::new(graph.source(), layer.at);
+        diagnostic.at = offsets.of_data(attribute).unwrap_or(layer.at);
+    }
     diagnostic.port = error.input.map(|i| port_name(op, i));
     if !inputs.is_empty() {
         let facts: Vec<String> = inputs.iter().map(Fact::to_string).collect();

@@ -10,6 +10,8 @@ pub struct RuleError {
     pub code: Code,
     /// The input it concerns.
     pub input: Option<usize>,
+    /// The attribute it concerns, whose place in the file the finding then has.
+    pub attribute: Option<&'static str>,
     /// The rule, with the numbers that break it.
     pub message: String,
 }
@@ -17,12 +19,18 @@ pub struct RuleError {
 impl RuleError {
     /// A broken rule about shapes or values.
     pub fn new(message: impl Into<String>) -> RuleError {
-        RuleError { code: Code::Shape, input: None, message: message.into() }
+        RuleError { code: Code::Shape, input: None, attribute: None, message: message.into() }
     }
 
     /// A broken rule about one input.
     pub fn at(input: usize, message: impl Into<String>) -> RuleError {
         RuleError { input: Some(input), ..RuleError::new(message) }
+    }
+
+    /// The same about the value of an attribute, which does not fit the inputs.
+    #[must_use]
+    pub fn about(self, attribute: &'static str) -> RuleError {
+        RuleError { attribute: Some(attribute), ..self }
     }
 
     /// An element type that the operation does not take.
@@ -49,9 +57,15 @@ impl AttrError {
 }
 
 /// Returns a [`RuleError`] unless a condition holds:
-/// `require!(a == b, "{a} is not {b}")`, or, about input 2, `require!(2; axis < rank, "…")`.
+/// `require!(a == b, "{a} is not {b}")`, or, about input 2, `require!(2; axis < rank, "…")`, or,
+/// about the value of an attribute, `require!(attribute "axis"; axis < rank, "…")`.
 #[macro_export]
 macro_rules! require {
+    (attribute $name:literal; $condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err($crate::RuleError::new(format!($($message)+)).about($name));
+        }
+    };
     ($input:expr; $condition:expr, $($message:tt)+) => {
         if !$condition {
             return Err($crate::RuleError::at($input, format!($($message)+)));
