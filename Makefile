@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-.PHONY: run test browser embedding digests mutations fuzz hunt faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
+.PHONY: run test browser embedding digests mutations mutations-openvino fuzz hunt faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -33,6 +33,15 @@ SEED ?= 2
 COUNT ?= 50
 mutations:
 	MUTATIONS=$(COUNT) MUTATION_SEED=$(SEED) cargo test --workspace --test mutations -- --nocapture
+
+# The same changes with OpenVINO: how each ends, counted.
+KEPT = target/mutations
+mutations-openvino: bench-env/.ready
+	rm -rf $(KEPT)
+	mkdir -p $(KEPT)
+	MUTATIONS_KEPT=$(abspath $(KEPT)) MUTATIONS=$(COUNT) MUTATION_SEED=$(SEED) \
+		cargo test --workspace --test mutations -- --nocapture
+	bench-env/bin/python fuzz/mutations.py $(KEPT)
 
 # A fuzz target with libFuzzer and AddressSanitizer for some minutes, from what is kept below fuzz/corpus. What
 # fails is written below fuzz/artifacts, and new inputs below fuzz/target/corpus. Stable Rust takes the flags

@@ -223,12 +223,14 @@ impl<'a> Check<'a> {
     }
 
     /// Inputs without an edge are errors, except those after the last input with one: optional
-    /// inputs that version 10 declares nevertheless, as OpenVINO reads them.
+    /// inputs that version 10 declares nevertheless, as OpenVINO reads them. Layers with bodies have
+    /// none: their port maps name each.
     fn unconnected(&mut self) {
         for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
             let last = feeds.iter().rposition(|feed| !matches!(feed, Feed::Nothing));
             for (slot, feed) in feeds.iter().enumerate() {
-                let is_left_out = last.is_some_and(|last| slot > last);
+                let is_left_out =
+                    last.is_some_and(|last| slot > last) && layer.bodies.is_empty();
                 let is_usual = is_left_out && self.parts.version == Version::V10;
                 if !matches!(feed, Feed::Nothing) || is_usual {
                     continue;

@@ -2,7 +2,8 @@
 //! time, without a panic or a signal.
 //!
 //! `MUTATIONS=10000 MUTATION_SEED=7` tries other and more changes of each fixture, and
-//! `MUTATION_DIRS` those of other case folders (`make mutations`).
+//! `MUTATION_DIRS` those of other case folders (`make mutations`). `MUTATIONS_KEPT` names a directory
+//! for the broken models and how they ended, which `fuzz/mutations.py` gives to OpenVINO.
 
 mod support;
 
@@ -133,8 +134,11 @@ fn ended(command: &str, model: &Path) -> Result<i32, String> {
     }
 }
 
-/// Tries one change of a case; how the commands ended, by command and exit code.
-fn attempt(case: &Path, seed: u64, dir: &Path) -> Result<Vec<(&'static str, i32)>, String> {
+/// How the commands ended, by command and exit code.
+type Ends = Vec<(&'static str, i32)>;
+
+/// Tries one change of a case.
+fn attempt(case: &Path, seed: u64, dir: &Path) -> Result<Ends, String> {
     let mut rng = Rng(seed);
     let read = |name: &str| fs::read(case.join(name)).unwrap_or_default();
     let (mut xml, mut bin) = (read("model.xml"), read("model.bin"));
@@ -152,8 +156,23 @@ fn attempt(case: &Path, seed: u64, dir: &Path) -> Result<Vec<(&'static str, i32)
     fs::write(dir.join("model.bin"), bin).unwrap();
     let commands = ["check", "bench"];
     let ends = commands.map(|command| Ok((command, ended(command, &model)?)));
-    let ends: Result<Vec<_>, String> = ends.into_iter().collect();
+    let ends: Result<Ends, String> = ends.into_iter().collect();
+    if let Some(kept) = std::env::var_os("MUTATIONS_KEPT") {
+        keep(dir, Path::new(&kept), &format!("{seed:x}"), what, &ends);
+    }
     ends.map_err(|e| format!("{}, seed {seed} ({what}): {e}", case.display()))
+}
+
+/// Copies a broken model to where it is kept, with a line of what was changed and how it ended.
+fn keep(dir: &Path, kept: &Path, name: &str, what: &str, ends: &Result<Ends, String>) {
+    for file in ["xml", "bin"] {
+        let to = kept.join(name).with_extension(file);
+        fs::copy(dir.join("model").with_extension(file), to).unwrap();
+    }
+    let ends = ends.as_ref().map_or(String::from("fault"), |ends| {
+        ends.iter().map(|(_, code)| code.to_string()).collect::<Vec<_>>().join(",")
+    });
+    fs::write(kept.join(name).with_extension("txt"), format!("{ends} {what}")).unwrap();
 }
 
 #[test]
@@ -186,4 +205,21 @@ fn broken_models_end_as_promised() {
     let failures = failures.into_inner().unwrap();
     println!("{} cases, {count} changes each; ends: {:?}", cases.len(), ends.into_inner().unwrap());
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What a body is fed from is no optional input.
+#[test]
+fn inputs_of_bodies_need_an_edge() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/if_scalar_or_list");
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(case.join("model.xml")).unwrap();
+    let edge = r#"<edge from-layer="1" from-port="0" to-layer="2" to-port="1" />"#;
+    assert!(text.contains(edge));
+    fs::write(dir.path().join("model.xml"), text.replace(edge, "")).unwrap();
+    fs::copy(case.join("model.bin"), dir.path().join("model.bin")).unwrap();
+    let mut irrun = Command::new(env!("CARGO_BIN_EXE_irrun"));
+    let output = irrun.arg("check").arg(dir.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no edge leads into input 1\n"), "{said}");
 }

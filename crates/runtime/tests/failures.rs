@@ -50,6 +50,33 @@ fn a_shape_that_was_not_planned_is_told() {
     assert!(problem.contains("output [1,2] does not fit what was planned, [1]"), "{problem}");
 }
 
+/// The lengths of a split that only the run knows, in more parts than inference reads at once, or
+/// than it ever reads.
+#[test]
+fn many_lengths_are_read_or_told() {
+    let split = |parts: usize| {
+        let mut g = GraphBuilder::new("split");
+        let (x, lengths) = (g.parameter("x", F32, "?"), g.parameter("lengths", F32, "?"));
+        let to_i64 = g.layer("Convert", "opset1").attribute("destination_type", "i64");
+        let (lengths, axis) = (to_i64.inputs(&[lengths]).output(), g.constant_i64(&[0]));
+        let layer = g.layer("VariadicSplit", "opset1").inputs(&[x, axis, lengths]);
+        let outputs = layer.outputs(parts);
+        g.result("first", outputs[0]);
+        g.result("last", outputs[parts - 1]);
+        let graph = g.finish().unwrap();
+        let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+        let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
+        let x: Vec<f32> = (0..2 * parts).map(|i| i as f32).collect();
+        let lengths = Tensor::from_vec(&[parts], vec![2.0f32; parts]).unwrap();
+        session.run(&[Tensor::from_vec(&[2 * parts], x).unwrap(), lengths])
+    };
+    let parts = split(1000).unwrap();
+    assert_eq!(parts[0].as_slice(), Some(&[0.0f32, 1.0][..]));
+    assert_eq!(parts[1].as_slice(), Some(&[1998.0f32, 1999.0][..]));
+    let problem = split(1500).unwrap_err().to_string();
+    assert!(problem.contains("depend on an input of more than 1024 elements"), "{problem}");
+}
+
 /// Sub-byte element types, which LogicalNot, IsNaN and IsInf have no kernel for, are rejected at
 /// compile time.
 #[test]

@@ -121,6 +121,13 @@ impl PartialValue {
         (count <= MAX_ELEMENTS).then(|| Self::ints(element_type, sizes, vec![any; count]))
     }
 
+    /// Whether tensors of a type are read: all but the rare types of parts of a byte.
+    pub fn reads(element_type: ElementType) -> bool {
+        use ElementType::*;
+        let is_integral = !matches!(element_type, U1 | U2 | U3 | U6) && element_type.is_integral();
+        is_integral || matches!(element_type, Boolean | F16 | BF16 | F32 | F64)
+    }
+
     /// Decodes packed little-endian bytes; `None` for types that cannot hold sizes.
     pub fn from_bytes(element_type: ElementType, sizes: &[usize], bytes: &[u8]) -> Option<Self> {
         let count = sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s))?;
@@ -350,6 +357,14 @@ mod tests {
         assert_eq!(text(F64, 0.1), "{0.1}");
         assert_eq!(text(F32, f64::from(1e-9f32)), "{1e-9}");
         assert_eq!(text(F64, f64::from(0.1f32)), "{0.10000000149011612}");
+    }
+
+    #[test]
+    fn what_is_read_decodes() {
+        for element_type in ElementType::all() {
+            let decoded = PartialValue::from_bytes(element_type, &[1], &[1; 8]);
+            assert_eq!(decoded.is_some(), PartialValue::reads(element_type), "{element_type}");
+        }
     }
 
     #[test]

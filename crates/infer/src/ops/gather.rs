@@ -135,6 +135,10 @@ mod tests {
         let late = [Input::shape(F32, "?,4,5"), Input::shape(I32, "3,2"), Input::shape(I64, "[]")];
         let case = Case::of("Gather", "opset8").attr("batch_dims", "1").inputs(late);
         case.expect(&[Ok("f32[3,?,?]")]);
+        // An axis of a type that is not read would never be known.
+        let bits = [Input::shape(F32, "3,4"), Input::shape(I32, "2"), Input::shape(U1, "[]")];
+        let refused = Err("input 2 (axis): must be an integer type of 4, 8 or more bits, not u1");
+        Case::of("Gather", "opset8").inputs(bits).expect(&[refused]);
     }
 
     #[test]

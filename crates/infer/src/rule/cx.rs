@@ -155,12 +155,13 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "a floating-point type", ElementType::is_real)
     }
 
-    /// The element type of an integer input of any width.
+    /// The element type of an input of integers, which a shape may depend on: of any type that is
+    /// read.
     ///
     /// # Errors
     /// When it is anything else.
     pub fn expect_integer(&self, input: usize) -> Result<ElementType, RuleError> {
-        self.expect_type(input, "an integer type", ElementType::is_integral)
+        self.expect_read(input, ElementType::is_integral)
     }
 
     /// The element type of an input of axes or counts: integers, or the real numbers and booleans
@@ -169,8 +170,7 @@ impl<'a> InferCx<'a> {
     /// # Errors
     /// When it is anything else.
     pub fn expect_axes(&self, input: usize) -> Result<ElementType, RuleError> {
-        let counts = |t: ElementType| t == ElementType::Boolean || t.is_integral() || t.is_real();
-        self.expect_type(input, "an integer type", counts)
+        self.expect_read(input, |_| true)
     }
 
     /// The element type of an input of integers, or of booleans in their place.
@@ -178,8 +178,18 @@ impl<'a> InferCx<'a> {
     /// # Errors
     /// When it is anything else.
     pub fn expect_whole(&self, input: usize) -> Result<ElementType, RuleError> {
-        let whole = |t: ElementType| t == ElementType::Boolean || t.is_integral();
-        self.expect_type(input, "an integer type", whole)
+        self.expect_read(input, |t| t == ElementType::Boolean || t.is_integral())
+    }
+
+    fn expect_read(
+        &self,
+        input: usize,
+        allowed: impl Fn(ElementType) -> bool,
+    ) -> Result<ElementType, RuleError> {
+        const WIDE: &str = "an integer type of 4, 8 or more bits";
+        let is_integral = self.element_type(input).is_integral();
+        let expected = if is_integral { WIDE } else { "an integer type" };
+        self.expect_type(input, expected, |t| PartialValue::reads(t) && allowed(t))
     }
 
     /// The element type of an input of indices or sizes: i32 or i64.

@@ -37,22 +37,22 @@ fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
     for b in 0..conv.batch {
         for p in 0..conv.positions() {
             let (x, y, z) = (p % w.output, p / w.output % h.output, p / w.output / h.output);
+            let pixel = |t: usize| {
+                let (kx, ky, kz) = (t % w.taps, t / w.taps % h.taps, t / w.taps / h.taps);
+                let at = |a: &Window, o: usize, k: usize| {
+                    let i = (o * a.stride + k * a.dilation) as isize + a.start;
+                    (0..a.input as isize).contains(&i).then_some(i as usize)
+                };
+                let (z, y, x) = (at(&d, z, kz)?, at(&h, y, ky)?, at(&w, x, kx)?);
+                Some(((b * d.input + z) * h.input + y) * w.input + x)
+            };
+            let pixels: Vec<Option<usize>> = (0..conv.taps()).map(pixel).collect();
             for o in 0..conv.outputs {
                 let mut sum = 0f32;
                 for &(t, c) in &terms {
-                    let (kx, ky, kz) = (t % w.taps, t / w.taps % h.taps, t / w.taps / h.taps);
-                    let at = |a: &Window, o: usize, k: usize| {
-                        let i = (o * a.stride + k * a.dilation) as isize + a.start;
-                        (0..a.input as isize).contains(&i).then_some(i as usize)
-                    };
+                    let Some(pixel) = pixels[t] else { continue };
                     let weight = weights[(o * ci + c) * conv.taps() + t];
-                    let value = match (at(&d, z, kz), at(&h, y, ky), at(&w, x, kx)) {
-                        (Some(z), Some(y), Some(x)) => {
-                            let pixel = ((b * d.input + z) * h.input + y) * w.input + x;
-                            input[pixel * conv.inputs + o / co * ci + c]
-                        }
-                        _ => continue,
-                    };
+                    let value = input[pixel * conv.inputs + o / co * ci + c];
                     sum = value.mul_add(weight, sum);
                 }
                 out.push(sum);

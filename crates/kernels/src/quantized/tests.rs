@@ -67,6 +67,10 @@ proptest! {
         let conv = Convolution { batch, axes, inputs, outputs, groups: 1, precision };
         is_exact(&conv, zero, seed, channels_first)?;
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Numbers of channels for which CPUs without dot4 use Winograd.
     #[test]

@@ -90,6 +90,10 @@ impl Kernel for Adapter {
         Reuse::Provides
     }
 
+    fn finds_sizes(&self) -> bool {
+        self.inner.finds_sizes()
+    }
+
     fn flops(&self) -> u64 {
         self.inner.flops()
     }

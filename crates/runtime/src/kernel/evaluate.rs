@@ -5,10 +5,10 @@ use crate::kernel::adapt::lower_operation;
 use crate::kernel::lower::{LowerCx, LowerFn, lower_text};
 use crate::kernel::{Host, Kernel, KernelState, Reuse, RunCx, RunSite, View};
 use crate::memory::resources::Resources;
-use crate::tensor::fact::{fact_of, in_f32};
+use crate::tensor::fact::{fact_of, in_f32, read};
 use crate::tensor::{Access, Overwrite, Sizes, Tensor};
 use infer::ops::variable::Variable;
-use infer::{Fact, InputSet, Op, infer_shapes};
+use infer::{Fact, InputSet, MAX_ELEMENTS, Op, infer_shapes};
 use ir::{ElementType, Graph};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -166,9 +166,16 @@ impl Deferred {
             Some(HashMap::new())
         };
         let extensions = &resources.extensions;
-        let inferred = infer_shapes(op, &facts, self.outputs, bodies, extensions, variables);
-        let (mut outputs, looked_at) =
-            inferred.map_err(|e| KernelError { input: e.input, message: e.message })?;
+        let infer = |facts: &[Fact]| {
+            infer_shapes(op, facts, self.outputs, bodies, extensions, variables.clone())
+                .map_err(|e| KernelError { input: e.input, message: e.message })
+        };
+        let (mut outputs, mut looked_at) = infer(&facts)?;
+        let is_open = |fact: &Fact| fact.shape.sizes().is_none();
+        if outputs.iter().any(is_open) && bodies.is_empty() {
+            let facts: Vec<Fact> = inputs.iter().map(|t| read(t)).collect();
+            (outputs, looked_at) = infer(&facts)?;
+        }
         // f16 promotion makes bodies compute in f32; their rules still say f16.
         if resources.options.optimize && !bodies.is_empty() {
             outputs = outputs.into_iter().map(in_f32).collect();
@@ -182,6 +189,12 @@ impl Deferred {
             let (input, message) = lower_text(e);
             KernelError { input, message }
         })?;
+        if let Some(open) = outputs.iter().find(|fact| is_open(fact))
+            && !kernel.finds_sizes()
+        {
+            let why = format!("its sizes depend on an input of more than {MAX_ELEMENTS} elements");
+            return Err(KernelError::new(format!("an output is {open}: {why}")));
+        }
         let looked_at = looked_at.with(cx.consulted());
         let decided = inputs.iter().enumerate().filter(|(i, _)| looked_at.contains(*i));
         Ok(CachedKernel {

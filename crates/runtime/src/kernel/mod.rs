@@ -45,6 +45,12 @@ pub trait Kernel: Send + Sync {
         Reuse::None
     }
 
+    /// Whether the sizes of outputs are found as the kernel runs, which then allocates them with
+    /// [`RunCx::allocate`] or provides them.
+    fn finds_sizes(&self) -> bool {
+        self.reuse() == Reuse::Provides
+    }
+
     /// Inputs that may be unaligned. Constants among them are read directly from the mapped file.
     fn accepts_unaligned(&self) -> InputSet {
         InputSet::NONE

@@ -40,6 +40,10 @@ impl<L: Pod, I: Stored> Kernel for NonZeroKernel<L, I> {
         Ok(())
     }
 
+    fn finds_sizes(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "non zero"
     }

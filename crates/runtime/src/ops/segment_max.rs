@@ -57,6 +57,10 @@ where
         Ok(())
     }
 
+    fn finds_sizes(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "segment max"
     }

@@ -39,6 +39,10 @@ impl<T: Pod, I: Stored> Kernel for FillKernel<T, I> {
         Ok(())
     }
 
+    fn finds_sizes(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "fill empty rows"
     }

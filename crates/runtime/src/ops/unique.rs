@@ -76,6 +76,10 @@ where
         Ok(())
     }
 
+    fn finds_sizes(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "unique"
     }

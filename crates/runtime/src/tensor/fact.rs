@@ -5,15 +5,20 @@ use infer::{Fact, PartialShape, PartialValue};
 use ir::ElementType;
 use std::sync::Arc;
 
-/// Tensors of up to this many elements may determine shapes, so their values are in the fact.
-const FACT_ELEMENTS: usize = 64;
+/// Tensors of up to this many elements are those that mostly determine shapes.
+const FEW: usize = 64;
 
 /// The type and shape of a tensor, and its values if they are few.
 pub(crate) fn fact_of(tensor: &Tensor) -> Fact {
-    let fact = Fact::new(tensor.element_type(), PartialShape::fixed(tensor.sizes()));
-    if tensor.count() > FACT_ELEMENTS {
-        return fact;
+    if tensor.count() > FEW {
+        return Fact::new(tensor.element_type(), PartialShape::fixed(tensor.sizes()));
     }
+    read(tensor)
+}
+
+/// The type and shape of a tensor, and its values unless they are more than inference reads.
+pub(crate) fn read(tensor: &Tensor) -> Fact {
+    let fact = Fact::new(tensor.element_type(), PartialShape::fixed(tensor.sizes()));
     match PartialValue::from_bytes(tensor.element_type(), tensor.sizes(), tensor.bytes()) {
         Some(value) => fact.with_value(value),
         None => fact,

@@ -196,16 +196,22 @@ mod tests {
 
     /// The definition in f64.
     fn reference(maps: &Maps, from: &[f32], (scale, shift): (&[f32], &[f32])) -> Vec<f64> {
-        let Maps { positions, channels, groups, .. } = *maps;
+        let Maps { batch, positions, channels, groups, .. } = *maps;
         let size = channels / groups;
-        let of = |at: usize| {
-            let (map, group) = (at / channels / positions, at % channels / size);
+        let moments = |i: usize| {
+            let (map, group) = (i / groups, i % groups);
             let place =
                 |i: usize| (map * positions + i / size) * channels + group * size + i % size;
             let all: Vec<f64> = (0..positions * size).map(|i| f64::from(from[place(i)])).collect();
             let mean = all.iter().sum::<f64>() / all.len() as f64;
             let squares: f64 = all.iter().map(|x| (x - mean).powi(2)).sum();
-            let y = (f64::from(from[at]) - mean) / (squares / all.len() as f64 + 1e-3).sqrt();
+            (mean, (squares / all.len() as f64 + 1e-3).sqrt())
+        };
+        let moments: Vec<(f64, f64)> = (0..batch * groups).map(moments).collect();
+        let of = |at: usize| {
+            let (map, group) = (at / channels / positions, at % channels / size);
+            let (mean, deviation) = moments[map * groups + group];
+            let y = (f64::from(from[at]) - mean) / deviation;
             (y * f64::from(scale[at % channels]) + f64::from(shift[at % channels])).abs()
         };
         (0..from.len()).map(of).collect()
