@@ -64,7 +64,7 @@ def end_of_irrun(text):
     check, bench = codes
     if bench == "2" and check == "0":
         return "asks for sizes"
-    return {"0": "runs", "5": "takes too long or too much"}.get(bench, "refused" if check != "0" else "fails as it runs")
+    return {"0": "runs", "5": "fails as it runs"}.get(bench, "refused")
 
 
 def main():

@@ -229,8 +229,7 @@ impl<'a> Check<'a> {
         for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
             let last = feeds.iter().rposition(|feed| !matches!(feed, Feed::Nothing));
             for (slot, feed) in feeds.iter().enumerate() {
-                let is_left_out =
-                    last.is_some_and(|last| slot > last) && layer.bodies.is_empty();
+                let is_left_out = last.is_some_and(|last| slot > last) && layer.bodies.is_empty();
                 let is_usual = is_left_out && self.parts.version == Version::V10;
                 if !matches!(feed, Feed::Nothing) || is_usual {
                     continue;

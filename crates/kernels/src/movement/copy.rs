@@ -90,6 +90,24 @@ impl CopyPlan {
         (run && self.to == 0).then(|| usize::try_from(self.from).ok()).flatten()
     }
 
+    /// The copy as a transposition of a dense tensor: the sizes of its axes, and for each axis of the
+    /// destination that of the source. `None` for any other copy.
+    pub fn as_transposition(&self) -> Option<(Vec<usize>, Vec<usize>)> {
+        let dense = |stride: fn(&Axis) -> isize| {
+            let mut order: Vec<&Axis> = self.axes.iter().collect();
+            order.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
+            let behind = order.iter().rev().try_fold(1, |behind, axis| {
+                (stride(axis) == behind).then(|| behind * axis.size as isize)
+            });
+            behind.map(|_| order)
+        };
+        let (source, target) = (dense(|axis| axis.from)?, dense(|axis| axis.to)?);
+        let place = |axis: &&Axis| source.iter().position(|other| std::ptr::eq(*other, *axis));
+        let order = target.iter().map(place).collect::<Option<_>>()?;
+        let sizes = source.iter().map(|axis| axis.size).collect();
+        ((self.from, self.to) == (0, 0)).then_some((sizes, order))
+    }
+
     /// The same copy of the bytes of elements of `size` bytes.
     pub fn in_bytes(&self, size: usize) -> CopyPlan {
         let size = size as isize;
@@ -136,8 +154,8 @@ impl CopyPlan {
 
     /// Copies.
     ///
+    /// # Panics
     /// When the plan reaches past the end of either slice.
-    /// When the plan reaches beyond either slice.
     pub fn run<T: Pod>(&self, threads: &Threads, from: &[T], to: &mut [T]) {
         run_all(threads, &[(self, from)], to);
     }
@@ -177,7 +195,7 @@ impl CopyPlan {
     /// Number of axes outside of what one call of `copy_row` copies.
     fn inner_axes(&self) -> usize {
         match self.axes[..] {
-            [.., a, b] if is_transposition(a, b) => self.axes.len() - 2,
+            [.., a, b] if is_transposition(a, b) || is_short(b) => self.axes.len() - 2,
             _ => self.axes.len().saturating_sub(1),
         }
     }
@@ -248,6 +266,17 @@ fn is_transposition(outer: Axis, inner: Axis) -> bool {
     inner.to == 1 && inner.from != 1 && inner.from != 0 && outer.from == 1
 }
 
+/// The longest run that is not worth a call, in elements.
+const SHORT: usize = 8;
+
+/// Short runs of a strip.
+const SHORT_RUNS: usize = 512;
+
+/// Whether an axis is a run of so few elements that the axis around it is copied with it.
+fn is_short(inner: Axis) -> bool {
+    inner.from == 1 && inner.to == 1 && inner.size <= SHORT
+}
+
 /// The indices along the outer axes, and their offsets.
 struct Odometer {
     index: Vec<usize>,
@@ -287,32 +316,38 @@ impl Odometer {
 /// either of the step that wrote the source or of the step that will read the destination, so that
 /// each thread finds its part in its own cache.
 fn divided(a: Axis, b: Axis) -> usize {
-    usize::from(b.size >= a.size)
+    usize::from(b.size >= a.size && !is_short(b))
 }
 
-/// Number of parts of one call of `copy_row`: the strips of a transpose.
+/// Number of parts of what one call of `copy_row` could copy: the strips of two axes.
 fn strips(inner: &[Axis]) -> usize {
     match *inner {
-        [a, b] => [a, b][divided(a, b)].size.div_ceil(TILE),
+        [a, b] => [a, b][divided(a, b)].size.div_ceil(strip(b)),
         _ => 1,
     }
 }
 
-/// Copies one strip of a transpose.
+/// The steps of a strip along the divided axis.
+fn strip(inner: Axis) -> usize {
+    if is_short(inner) { SHORT_RUNS } else { TILE }
+}
+
+/// Copies one strip of two axes.
 ///
 /// # Safety
 /// As [`copy_row`].
 unsafe fn copy_strip<T: Pod>(mut axes: [Axis; 2], strip: usize, from: *const T, to: *mut T) {
+    let steps = self::strip(axes[1]);
     let axis = &mut axes[divided(axes[0], axes[1])];
-    let first = strip * TILE;
+    let first = strip * steps;
     debug_assert!(first < axis.size);
-    axis.size = TILE.min(axis.size - first);
+    axis.size = steps.min(axis.size - first);
     let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
     // SAFETY: the strip is a part of the row.
     unsafe { copy_row(&axes, from.offset(from_first), to.offset(to_first)) }
 }
 
-/// Copies along the innermost axis, or the two innermost of a transpose.
+/// Copies along the innermost axis, or the two innermost of a transpose or of short runs.
 ///
 /// # Safety
 /// Every position along the axes is valid, for reading in the source and for writing in the
@@ -331,6 +366,15 @@ unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
                     *to.offset(i * axis.to) = *from.offset(i * axis.from);
                 }
             }
+            [outer, inner] if is_short(inner) => match inner.size {
+                2 => short_runs::<T, 2>(outer, from, to),
+                3 => short_runs::<T, 3>(outer, from, to),
+                4 => short_runs::<T, 4>(outer, from, to),
+                5 => short_runs::<T, 5>(outer, from, to),
+                6 => short_runs::<T, 6>(outer, from, to),
+                7 => short_runs::<T, 7>(outer, from, to),
+                _ => short_runs::<T, 8>(outer, from, to),
+            },
             [outer, inner] => transpose(outer, inner, from, to),
             _ => unreachable!("a row has one axis or two"),
         }
@@ -352,6 +396,21 @@ unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
                 *to.add(i) = *from.add(i);
             }
         }
+    }
+}
+
+/// Copies a run of `N` elements for each step along an axis.
+///
+/// # Safety
+/// As [`copy_row`].
+unsafe fn short_runs<T: Pod, const N: usize>(axis: Axis, from: *const T, to: *mut T) {
+    let (mut from, mut to) = (from.cast::<[T; N]>(), to.cast::<[T; N]>());
+    let step = |by: isize| by * size_of::<T>() as isize;
+    for _ in 0..axis.size {
+        // SAFETY: each run is valid, by the caller's promise; the steps after the last wrap.
+        unsafe { to.write_unaligned(from.read_unaligned()) };
+        from = from.wrapping_byte_offset(step(axis.from));
+        to = to.wrapping_byte_offset(step(axis.to));
     }
 }
 
@@ -398,6 +457,23 @@ mod tests {
         // Columns 2..4 of 6.
         assert_eq!(CopyPlan::gather(&[5, 2], &[6, 1], 2).granularity(), 2);
     }
+
+    #[test]
+    fn transpositions_are_known() {
+        let found = CopyPlan::transpose(&[3, 4, 1, 6], &[3, 1, 2, 0]).as_transposition();
+        assert_eq!(found, Some((vec![3, 4, 6], vec![2, 1, 0])));
+        assert_eq!(
+            CopyPlan::transpose(&[3, 4], &[0, 1]).as_transposition(),
+            Some((vec![12], vec![0]))
+        );
+        // A part, repetition, and the order of a flip.
+        for (sizes, strides, from) in
+            [([3, 2], [4, 1], 0), ([3, 4], [0, 1], 0), ([3, 4], [4, -1], 3)]
+        {
+            assert_eq!(CopyPlan::gather(&sizes, &strides, from).as_transposition(), None);
+        }
+    }
+
     use proptest::prelude::*;
 
     proptest! {

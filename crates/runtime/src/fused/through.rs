@@ -1,7 +1,9 @@
 //! A chain of movements as one copy.
 
 use crate::graph::net::FusedOp;
+use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
+use kernels::copy::CopyPlan;
 use kernels::runs::gather_runs;
 use std::sync::Arc;
 
@@ -39,5 +41,17 @@ impl Kernel for IndexedCopy {
             1 => "view",
             _ => "move",
         }
+    }
+}
+
+/// The elements of f32 in another order.
+pub(crate) struct StridedCopy {
+    pub(crate) plan: CopyPlan,
+}
+
+impl FusedOp for StridedCopy {
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        let copy = Copy { input: 0, output: 0, plan: self.plan.clone() };
+        movement(cx.element_type(0), 1, vec![copy])
     }
 }

@@ -104,6 +104,52 @@ fn convolutions_read_side_by_side() {
     }
 }
 
+/// Reshape, Transpose by `order` and Reshape.
+fn shuffled(
+    g: &mut GraphBuilder,
+    x: OutputRef,
+    (split, order, joined): (&[i64], &[i64], &[i64]),
+) -> OutputRef {
+    let x = with_ints(g, "Reshape", x, split);
+    let order = g.constant_i64(order);
+    let x = g.layer("Transpose", "opset1").inputs(&[x, order]).output();
+    with_ints(g, "Reshape", x, joined)
+}
+
+/// Channels that become pixels are copied once, from channels last.
+#[test]
+fn pixels_are_shuffled_in_one_copy() {
+    let mut g = GraphBuilder::new("pixels");
+    let x = g.parameter("x", F32, "1,4,5,7");
+    let y = pointwise(&mut g, x, [18, 4], 3);
+    let parts: (&[i64], &[i64], &[i64]) =
+        (&[1, 2, 3, 3, 5, 7], &[0, 1, 4, 2, 5, 3], &[1, 2, 15, 21]);
+    let y = shuffled(&mut g, y, parts);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[1, 4, 5, 7], 0.0, &["convolution", "copy"]);
+}
+
+/// Channels of two groups that alternate, of which each half goes to a convolution: a copy for each
+/// half, whose channels stay last.
+#[test]
+fn channels_are_shuffled_in_one_copy_for_each_part() {
+    let mut g = GraphBuilder::new("channels");
+    let x = g.parameter("x", F32, "1,4,5,7");
+    let y = pointwise(&mut g, x, [64, 4], 3);
+    let parts: (&[i64], &[i64], &[i64]) = (&[1, 2, 32, 5, 7], &[0, 2, 1, 3, 4], &[1, 64, 5, 7]);
+    let y = shuffled(&mut g, y, parts);
+    let (axis, lengths) = (g.constant_i64(&[1]), g.constant_i64(&[24, 40]));
+    let halves = g.layer("VariadicSplit", "opset1").inputs(&[y, axis, lengths]).outputs(2);
+    for (half, channels) in halves.into_iter().zip([24, 40]) {
+        let y = pointwise(&mut g, half, [16, channels], 4);
+        let y = with_ints(&mut g, "ReduceMean", y, &[2, 3]);
+        g.result(&format!("y{channels}"), y);
+    }
+    let half = ["copy", "convolution", "reduce"];
+    let steps: Vec<&str> = ["convolution"].into_iter().chain(half).chain(half).collect();
+    check(&g.finish().unwrap(), &[1, 4, 5, 7], 1e-5, &steps);
+}
+
 /// A depthwise convolution also gives the means of its channels, after all its post-ops.
 #[test]
 fn means_are_made_by_the_convolution_before_them() {

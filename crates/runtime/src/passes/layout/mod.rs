@@ -7,3 +7,4 @@ pub(crate) mod index_map;
 pub(crate) mod movement;
 mod nhwc;
 pub(crate) mod padding;
+mod strided;

@@ -1,20 +1,24 @@
 //! Movement fusion. A chain of Transpose, Reshape, Slice … is one index map. MatMul, RoPE and
 //! attention read through the map, attention also writes through it, and what is left is one copy.
+//! If runs are too short for a map, transposes and reshapes are one strided copy.
 
 use crate::fused::attention::Attention;
 use crate::fused::kv_attention::CachedAttention;
 use crate::fused::matmul::FusedMatMul;
 use crate::fused::rope::RotaryEmbedding;
-use crate::fused::through::IndexedCopy;
+use crate::fused::through::{IndexedCopy, StridedCopy};
+use crate::fused::transpose::{Permute, Reinterpret};
 use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
 use crate::graph::pattern::lowered;
 use crate::graph::rewriter::GraphRewriter;
+use crate::kernel::Kernel;
 use crate::ops::matmul::Shape;
 use crate::ops::matmul::Through;
 use crate::ops::scaled_dot_product_attention::Heads;
 use crate::passes::context::PassCx;
 use crate::passes::fusion::attention::heads;
 use crate::passes::layout::index_map::Map;
+use crate::passes::layout::strided::Strided;
 use infer::InputSet;
 use infer::ops::matmul::MatMul;
 use smallvec::smallvec;
@@ -45,34 +49,39 @@ pub(crate) fn compose(net: &mut Net, _: &PassCx<'_>) -> usize {
 #[derive(Default)]
 struct Chains {
     maps: HashMap<ValueId, Map>,
+    /// The values that are no index maps, but strided views.
+    views: HashMap<ValueId, Strided>,
     deferred: HashMap<ValueId, Node>,
 }
 
 impl Chains {
-    /// Defers a node that only moves runs of f32, until a reader needs its outputs.
+    /// Defers a node that only moves f32, until a reader needs its outputs.
     fn defer(&mut self, net: &Net, node: &Node) -> bool {
-        let Some(maps) = self.maps_of(net, node) else { return false };
-        for (&output, map) in node.outputs.iter().zip(maps) {
-            self.maps.insert(output, map);
-            self.deferred.insert(output, node.clone());
+        let Some(kernel) = moving(net, node) else { return false };
+        if let Some(maps) = self.maps_of(net, node, &*kernel) {
+            self.maps.extend(node.outputs.iter().copied().zip(maps));
+        } else if let Some(views) = self.views_of(net, node, &*kernel) {
+            self.views.extend(node.outputs.iter().copied().zip(views));
+        } else {
+            return false;
         }
+        self.deferred.extend(node.outputs.iter().map(|&output| (output, node.clone())));
         true
     }
 
-    fn maps_of(&self, net: &Net, node: &Node) -> Option<Vec<Map>> {
-        let op = node.op()?;
-        let &input = node.inputs.first()?;
-        let all = node.outputs.iter().all(|v| net.is_f32(*v));
-        if !op.traits().pure || op.traits().moves != InputSet::one(0) || !all || !net.is_f32(input)
-        {
-            return None;
-        }
-        let kernel = lowered(net, node)?;
-        let count = |v: ValueId| net.sizes(v).map(|s| s.iter().product::<usize>());
-        let of = count(input).filter(|n| *n > 0)?;
+    fn maps_of(&self, net: &Net, node: &Node, kernel: &dyn Kernel) -> Option<Vec<Map>> {
+        let input = node.inputs[0];
+        let of = count(net, input).filter(|_| !self.views.contains_key(&input))?;
         let map = self.maps.get(&input).cloned().unwrap_or_else(|| Map::whole(input, of));
         let outputs = node.outputs.iter().enumerate();
-        outputs.map(|(i, &v)| map.moved_by(&*kernel, i, count(v).filter(|n| *n > 0)?)).collect()
+        outputs.map(|(i, &v)| map.moved_by(kernel, i, count(net, v)?)).collect()
+    }
+
+    fn views_of(&self, net: &Net, node: &Node, kernel: &dyn Kernel) -> Option<Vec<Strided>> {
+        let (input, of) = (node.inputs[0], count(net, node.inputs[0])?);
+        let view = self.views.get(&input).cloned().unwrap_or_else(|| Strided::whole(input, of));
+        let outputs = node.outputs.iter().enumerate();
+        outputs.map(|(i, &v)| view.moved_by(kernel, i, count(net, v)?)).collect()
     }
 
     /// Computes a value that was deferred.
@@ -84,9 +93,11 @@ impl Chains {
         match made {
             Some(made) => {
                 rewriter.changed();
+                self.need(rewriter, made.inputs[0]);
                 rewriter.keep(made);
             }
             None => {
+                node.outputs.iter().for_each(|output| drop(self.deferred.remove(output)));
                 self.need(rewriter, node.inputs[0]);
                 rewriter.keep(node);
             }
@@ -96,8 +107,12 @@ impl Chains {
     /// As [`Chains::need`], for an output of the net.
     fn finish(&mut self, value: ValueId, to: &mut Vec<Node>) {
         match self.made(value) {
-            Some((_, Some(made))) => to.push(made),
+            Some((_, Some(made))) => {
+                self.finish(made.inputs[0], to);
+                to.push(made);
+            }
             Some((node, None)) => {
+                node.outputs.iter().for_each(|output| drop(self.deferred.remove(output)));
                 self.finish(node.inputs[0], to);
                 to.push(node);
             }
@@ -105,21 +120,28 @@ impl Chains {
         }
     }
 
-    /// The deferred node, and an [`IndexedCopy`] from the start of the chain if that saves a copy.
+    /// The deferred node, and a copy from the start of the chain if that saves one.
     fn made(&mut self, value: ValueId) -> Option<(Node, Option<Node>)> {
         let node = self.deferred.remove(&value)?;
-        let map = self.maps.get(&value)?.longest();
-        if map.copies < 2 && node.outputs.len() == 1 {
-            return Some((node, None));
-        }
-        let moved = IndexedCopy { runs: map.runs.into(), run: map.run };
-        let made = Node {
-            operation: Operation::Fused(Arc::new(moved)),
-            inputs: smallvec![map.source],
+        let made = self.indexed(value, &node).or_else(|| self.strided(value));
+        let made = made.map(|(operation, source)| Node {
+            operation: Operation::Fused(operation),
+            inputs: smallvec![source],
             outputs: smallvec![value],
             layer: node.layer,
-        };
-        Some((node, Some(made)))
+        });
+        Some((node, made))
+    }
+
+    fn indexed(&self, value: ValueId, node: &Node) -> Option<(Arc<dyn FusedOp>, ValueId)> {
+        let map = self.maps.get(&value).filter(|map| map.copies > 1 || node.outputs.len() > 1)?;
+        let map = map.longest();
+        Some((Arc::new(IndexedCopy { runs: map.runs.into(), run: map.run }), map.source))
+    }
+
+    fn strided(&self, value: ValueId) -> Option<(Arc<dyn FusedOp>, ValueId)> {
+        let view = self.views.get(&value).filter(|view| view.copies > 1)?;
+        Some((Arc::new(StridedCopy { plan: view.plan()? }), view.source))
     }
 
     /// Lets a node read its operands at the source of their movements.
@@ -232,6 +254,21 @@ impl Chains {
         self.maps.remove(&value);
         Some(())
     }
+}
+
+/// The kernel of a node that moves elements of f32 and does nothing else.
+fn moving(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
+    let is_movement = match node.op() {
+        Some(op) => op.traits().pure && op.traits().moves == InputSet::one(0),
+        None => node.fused::<Permute>().is_some() || node.fused::<Reinterpret>().is_some(),
+    };
+    let all = node.outputs.iter().all(|v| net.is_f32(*v)) && net.is_f32(*node.inputs.first()?);
+    if is_movement && all { lowered(net, node) } else { None }
+}
+
+/// The elements of a value, if there are any.
+fn count(net: &Net, value: ValueId) -> Option<usize> {
+    net.sizes(value).map(|sizes| sizes.iter().product()).filter(|count| *count > 0)
 }
 
 /// The starts in the source of matrices that begin at `starts`, and the row stride they share.
