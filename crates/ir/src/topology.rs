@@ -223,8 +223,8 @@ impl<'a> Check<'a> {
     }
 
     /// Inputs without an edge are errors, except those after the last input with one: optional
-    /// inputs that version 10 declares nevertheless, as OpenVINO reads them. Layers with bodies have
-    /// none: their port maps name each.
+    /// inputs that version 10 declares nevertheless, as OpenVINO reads them. Layers with bodies
+    /// have none: their port maps name each.
     fn unconnected(&mut self) {
         for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
             let last = feeds.iter().rposition(|feed| !matches!(feed, Feed::Nothing));

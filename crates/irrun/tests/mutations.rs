@@ -2,8 +2,8 @@
 //! time, without a panic or a signal.
 //!
 //! `MUTATIONS=10000 MUTATION_SEED=7` tries other and more changes of each fixture, and
-//! `MUTATION_DIRS` those of other case folders (`make mutations`). `MUTATIONS_KEPT` names a directory
-//! for the broken models and how they ended, which `fuzz/mutations.py` gives to OpenVINO.
+//! `MUTATION_DIRS` those of other case folders (`make mutations`). `MUTATIONS_KEPT` names a
+//! directory for the broken models and how they ended, which `fuzz/mutations.py` gives to OpenVINO.
 
 mod support;
 

@@ -90,8 +90,8 @@ impl CopyPlan {
         (run && self.to == 0).then(|| usize::try_from(self.from).ok()).flatten()
     }
 
-    /// The copy as a transposition of a dense tensor: the sizes of its axes, and for each axis of the
-    /// destination that of the source. `None` for any other copy.
+    /// The copy as a transposition of a dense tensor: the sizes of its axes, and for each axis of
+    /// the destination that of the source. `None` for any other copy.
     pub fn as_transposition(&self) -> Option<(Vec<usize>, Vec<usize>)> {
         let dense = |stride: fn(&Axis) -> isize| {
             let mut order: Vec<&Axis> = self.axes.iter().collect();

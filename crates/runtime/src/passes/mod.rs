@@ -88,7 +88,8 @@ const PASSES: &[(&str, Pass)] = &[
     // A 1×1 convolution reads the inputs of a Concat directly, if they have equally many channels.
     ("concat elimination", layout::concat::eliminate),
     // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention
-    // read and write through; what is left is one copy.
+    // read and write through; what is left is one copy. Runs too short for a map are one strided
+    // copy.
     ("movement fusion", layout::movement::compose),
     // Bias, activation, scale and residual are applied to blocks of MatMuls and convolutions while
     // they are in L1.
