@@ -97,16 +97,37 @@ mod x86 {
         debug_assert!(Isa::Avx2.is_available() && tile.suit(2 * panel.len(), sums));
         let pairs = panel.len() / WIDTH;
         for from in (0..pairs).step_by(I16_CHUNK) {
-            let own = from..pairs.min(from + I16_CHUNK);
+            // Once for all rows: a division takes as long as ten pairs.
+            let chunk = Chunk::new(&tile.layout, from..pairs.min(from + I16_CHUNK));
             for half in (0..columns).step_by(HALF) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     in_blocks!(6: 1 2 3 4 5 6; tile.rows, (row, R) => {
                         let sums = &mut sums[row * WIDTH + half..];
-                        i16_rows_avx2::<R>(tile, row, (&panel[half..], own.clone()), sums);
+                        i16_rows_avx2::<R>(tile, row, (&panel[half..], &chunk), sums);
                     });
                 }
             }
+        }
+    }
+
+    /// Some pairs of a panel, and where a row has them.
+    struct Chunk {
+        pairs: Range<usize>,
+        /// Pairs of a run of the row.
+        each: usize,
+        /// The element at which the first run begins, and the pairs of it that are before these.
+        start: (usize, usize),
+    }
+
+    impl Chunk {
+        fn new(layout: &WindowLayout, pairs: Range<usize>) -> Chunk {
+            let each = layout.steps * layout.step / 2;
+            let start = match pairs.start {
+                0 => (0, 0),
+                first => (first / each * layout.run, first % each),
+            };
+            Chunk { pairs, each, start }
         }
     }
 
@@ -119,21 +140,19 @@ mod x86 {
     unsafe fn i16_rows_avx2<const R: usize>(
         tile: &TileRows<'_, i16>,
         row: usize,
-        (panel, pairs): (&[u32], Range<usize>),
+        (panel, chunk): (&[u32], &Chunk),
         sums: &mut [i32],
     ) {
         debug_assert!(row + R <= tile.rows && sums.len() + HALF >= R * WIDTH);
-        let WindowLayout { row: stride, step, steps, run, .. } = tile.layout;
-        let each = steps * step / 2;
-        let (mut runs, mut left) = (pairs.start / each * run, pairs.len());
-        let mut first = pairs.start % each;
-        let mut b = panel.as_ptr().wrapping_add(pairs.start * WIDTH).cast::<__m256i>();
+        let WindowLayout { row: stride, run, .. } = tile.layout;
+        let ((mut runs, mut first), mut left) = (chunk.start, chunk.pairs.len());
+        let mut b = panel.as_ptr().wrapping_add(chunk.pairs.start * WIDTH).cast::<__m256i>();
         // SAFETY: the caller's promise: rows have the pairs, and the panel has the columns.
         unsafe {
             let rows = tile.elements.as_ptr().add(row * stride);
             let sum = |i: usize, p: usize| sums.as_ptr().add(i * WIDTH + 8 * p).cast::<__m256i>();
             let mut own = [[_mm256_setzero_si256(); 2]; R];
-            if pairs.start > 0 {
+            if chunk.pairs.start > 0 {
                 for i in 0..R {
                     for p in 0..2 {
                         own[i][p] = _mm256_loadu_si256(sum(i, p));
@@ -141,7 +160,7 @@ mod x86 {
                 }
             }
             while left > 0 {
-                let count = left.min(each - first);
+                let count = left.min(chunk.each - first);
                 let a = rows.add(runs + 2 * first);
                 for at in 0..count {
                     let columns = [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))];

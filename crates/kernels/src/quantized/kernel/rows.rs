@@ -43,10 +43,12 @@ impl TileRows<'_, u8> {
 #[cfg(target_arch = "x86_64")]
 macro_rules! in_blocks {
     ($most:literal: $($count:literal)*; $rows:expr, ($row:ident, $n:ident) => $call:expr) => {{
-        let (all, mut $row) = ($rows, 0);
-        while $row < all {
-            let left = all - $row;
-            match left.div_ceil(left.div_ceil($most)) {
+        let (all, mut $row): (usize, usize) = ($rows, 0);
+        let blocks = all.div_ceil($most);
+        // The first blocks have a row more.
+        let (least, more) = (all / blocks.max(1), all % blocks.max(1));
+        for block in 0..blocks {
+            match least + usize::from(block < more) {
                 $($count => {
                     const $n: usize = $count;
                     $call;
