@@ -322,13 +322,13 @@ fn divided(a: Axis, b: Axis) -> usize {
 /// Number of parts of what one call of `copy_row` could copy: the strips of two axes.
 fn strips(inner: &[Axis]) -> usize {
     match *inner {
-        [a, b] => [a, b][divided(a, b)].size.div_ceil(strip(b)),
+        [a, b] => [a, b][divided(a, b)].size.div_ceil(steps_of(b)),
         _ => 1,
     }
 }
 
 /// The steps of a strip along the divided axis.
-fn strip(inner: Axis) -> usize {
+fn steps_of(inner: Axis) -> usize {
     if is_short(inner) { SHORT_RUNS } else { TILE }
 }
 
@@ -337,7 +337,7 @@ fn strip(inner: Axis) -> usize {
 /// # Safety
 /// As [`copy_row`].
 unsafe fn copy_strip<T: Pod>(mut axes: [Axis; 2], strip: usize, from: *const T, to: *mut T) {
-    let steps = self::strip(axes[1]);
+    let steps = steps_of(axes[1]);
     let axis = &mut axes[divided(axes[0], axes[1])];
     let first = strip * steps;
     debug_assert!(first < axis.size);

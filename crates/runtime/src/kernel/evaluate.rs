@@ -9,7 +9,7 @@ use crate::tensor::fact::{fact_of, in_f32, read};
 use crate::tensor::{Access, Overwrite, Sizes, Tensor};
 use infer::ops::variable::Variable;
 use infer::{Fact, InputSet, MAX_ELEMENTS, Op, infer_shapes};
-use ir::{ElementType, Graph};
+use ir::{Body, ElementType, Graph};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::OnceCell;
@@ -156,36 +156,13 @@ impl Deferred {
     ) -> Result<CachedKernel, KernelError> {
         let facts: Vec<Fact> = inputs.iter().map(|t| fact_of(t)).collect();
         let bodies = graph.layers().get(self.layer).map_or(&[][..], |l| &l.bodies);
-        let op = &*self.op;
-        let any: &dyn Any = op;
-        // Other operations do not look at variables, and copying their names would dominate the
-        // cost.
-        let variables = if any.is::<Variable>() || !bodies.is_empty() {
-            Some(resources.variables.borrow().facts())
-        } else {
-            Some(HashMap::new())
-        };
-        let extensions = &resources.extensions;
-        let infer = |facts: &[Fact]| {
-            infer_shapes(op, facts, self.outputs, bodies, extensions, variables.clone())
-                .map_err(|e| KernelError { input: e.input, message: e.message })
-        };
-        let (mut outputs, mut looked_at) = infer(&facts)?;
-        let is_open = |fact: &Fact| fact.shape.sizes().is_none();
-        if outputs.iter().any(is_open) && bodies.is_empty() {
-            let facts: Vec<Fact> = inputs.iter().map(|t| read(t)).collect();
-            (outputs, looked_at) = infer(&facts)?;
-        }
-        // f16 promotion makes bodies compute in f32; their rules still say f16.
-        if resources.options.optimize && !bodies.is_empty() {
-            outputs = outputs.into_iter().map(in_f32).collect();
-        }
+        let (outputs, looked_at) = self.outputs_of(inputs, &facts, bodies, resources)?;
         let constants = vec![None; inputs.len()];
         let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
         let cx = LowerCx::new((&facts, &outputs), &constants, &known, bodies)
             .with_invariant(self.invariant)
             .with_precision(resources.options.precision);
-        let kernel = lower_operation(op, self.lower, &cx).map_err(|e| {
+        let kernel = lower_operation(&*self.op, self.lower, &cx).map_err(|e| {
             let (input, message) = lower_text(e);
             KernelError { input, message }
         })?;
@@ -204,6 +181,46 @@ impl Deferred {
             kernel,
         })
     }
+
+    /// The outputs for the actual inputs, whose types and shapes are `facts`, and the inputs whose
+    /// values decide about them.
+    fn outputs_of(
+        &self,
+        inputs: &[&Tensor],
+        facts: &[Fact],
+        bodies: &[Body],
+        resources: &Resources,
+    ) -> Result<(Vec<Fact>, InputSet), KernelError> {
+        let op = &*self.op;
+        let any: &dyn Any = op;
+        let infer = |facts: &[Fact]| {
+            // Other operations do not look at variables, and copying their names would dominate the
+            // cost.
+            let variables = if any.is::<Variable>() || !bodies.is_empty() {
+                resources.variables.borrow().facts()
+            } else {
+                HashMap::new()
+            };
+            let extensions = &resources.extensions;
+            infer_shapes(op, facts, self.outputs, bodies, extensions, Some(variables))
+                .map_err(|e| KernelError { input: e.input, message: e.message })
+        };
+        let (mut outputs, mut looked_at) = infer(facts)?;
+        if outputs.iter().any(is_open) && bodies.is_empty() {
+            let facts: Vec<Fact> = inputs.iter().map(|t| read(t)).collect();
+            (outputs, looked_at) = infer(&facts)?;
+        }
+        // f16 promotion makes bodies compute in f32; their rules still say f16.
+        if resources.options.optimize && !bodies.is_empty() {
+            outputs = outputs.into_iter().map(in_f32).collect();
+        }
+        Ok((outputs, looked_at))
+    }
+}
+
+/// Whether a size of an output is not known.
+fn is_open(fact: &Fact) -> bool {
+    fact.shape.sizes().is_none()
 }
 
 impl CachedKernel {
