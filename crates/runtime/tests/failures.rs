@@ -77,6 +77,21 @@ fn many_lengths_are_read_or_told() {
     assert!(problem.contains("depend on an input of more than 1024 elements"), "{problem}");
 }
 
+/// Real numbers may be lengths, as in some files, but not NaN, whose kernel would take 0 for it.
+#[test]
+fn lengths_that_are_no_numbers_are_told() {
+    let mut g = GraphBuilder::new("split");
+    let (x, axis) = (g.parameter("x", F32, "3"), g.constant_i64(&[0]));
+    let lengths = g.constant_f32(&[2], &[f32::NAN, 3.0]);
+    let parts = g.layer("VariadicSplit", "opset1").inputs(&[x, axis, lengths]).outputs(2);
+    parts.iter().enumerate().for_each(|(i, part)| g.result(&format!("y{i}"), *part));
+    let graph = g.finish().unwrap();
+    let facts = infer::propagate(&graph, &Inputs::default()).unwrap();
+    let mut session = irrun_runtime::compile(&graph, &facts).unwrap().session();
+    let problem = session.run(&[Tensor::from_vec(&[3], vec![1.0f32; 3]).unwrap()]).unwrap_err();
+    assert!(problem.to_string().contains("or of numbers beyond i64"), "{problem}");
+}
+
 /// Sub-byte element types, which LogicalNot, IsNaN and IsInf have no kernel for, are rejected at
 /// compile time.
 #[test]

@@ -169,8 +169,9 @@ impl Deferred {
         if let Some(open) = outputs.iter().find(|fact| is_open(fact))
             && !kernel.finds_sizes()
         {
-            let why = format!("its sizes depend on an input of more than {MAX_ELEMENTS} elements");
-            return Err(KernelError::new(format!("an output is {open}: {why}")));
+            let why = format!("more than {MAX_ELEMENTS} elements, or of numbers beyond i64");
+            let message = format!("an output is {open}: its sizes depend on an input of {why}");
+            return Err(KernelError::new(message));
         }
         let looked_at = looked_at.with(cx.consulted());
         let decided = inputs.iter().enumerate().filter(|(i, _)| looked_at.contains(*i));

@@ -90,6 +90,10 @@ impl Kernel for Unpack {
         Ok(())
     }
 
+    fn finds_sizes(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "unpack strings"
     }

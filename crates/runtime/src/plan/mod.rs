@@ -343,9 +343,7 @@ fn lower_now(
     };
     match node.lower(&cx) {
         Ok(kernel) => {
-            // A view of unknown shape is deferred.
-            let is_view = matches!(kernel.reuse(), Reuse::Views(_));
-            let is_late = is_view && !outputs.iter().all(Fact::is_static);
+            let is_late = !kernel.finds_sizes() && !outputs.iter().all(|fact| fact.is_static());
             Ok(deferred.filter(|_| is_late).unwrap_or(Work::Kernel(kernel)))
         }
         Err(error @ (LowerError::NeedsValue(_) | LowerError::NeedsShape(_))) => {
