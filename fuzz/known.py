@@ -65,11 +65,14 @@ ALWAYS = {
 MAGNIFY = {"Unique", "TopK", "NonZero", "MVN", "NormalizeL2", "Asin", "Acos", "Acosh", "Atanh", "Sin", "Cos", "Tan"}
 # Integers of 32 bits go through f32.
 I32_IN_F32 = {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "Mod", "FloorMod", "ReorgYolo"}
-# What the plugin alone does where NumPy or the reference side with irrun, or there is neither.
+# What the plugin alone does: the reference sides with irrun.
 ALONE = {
     "FakeQuantize": "FakeQuantize halfway between two quantized values",
     "Gather": "Gather-1, Gather-7, a constant index below 0",
     "SpaceToBatch": "SpaceToBatch, a block larger than the padded axis",
+}
+# The same of operations that have no reference kernel.
+UNREFERENCED = {
     "CTCGreedyDecoder": "CTCGreedyDecoder, a subnormal number in the mask",
     "RegionYolo": "RegionYolo without `do_softmax`",
 }
@@ -180,7 +183,7 @@ def rule_of_plugin(last, types, traits, finding):
         return "Power by a subnormal number"
     if last in BODIES and is_close(finding.get("told", "")):
         return "errors that grow in bodies"
-    return ALONE.get(last)
+    return {"reference as irrun": ALONE, "no reference": UNREFERENCED}.get(finding.get("verdict"), {}).get(last)
 
 
 def is_close(told):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How OpenVINO ends on the broken models that the test `mutations` has kept, and how irrun has ended on them.
 
-    MUTATIONS=20 MUTATIONS_KEPT=/tmp/kept cargo test --workspace --test mutations
-    fuzz/mutations.py /tmp/kept
+    MUTATIONS=20 MUTATIONS_KEPT=$PWD/target/mutations cargo test --workspace --test mutations
+    fuzz/mutations.py target/mutations
 
 Each model is read, compiled and run once on zeros in a process of its own. Needs `pip install openvino numpy`;
 `make mutations-openvino` does both."""
