@@ -223,13 +223,13 @@ impl<'a> Check<'a> {
     }
 
     /// Inputs without an edge are errors, except those after the last input with one: optional
-    /// inputs that version 10 declares nevertheless, as OpenVINO reads them. Layers with bodies
-    /// have none: their port maps name each.
+    /// inputs that version 10 declares nevertheless, as OpenVINO reads them. An input that
+    /// the port map of a body names is not optional.
     fn unconnected(&mut self) {
         for (i, (layer, feeds)) in self.parts.layers.iter().zip(&self.feeds).enumerate() {
             let last = feeds.iter().rposition(|feed| !matches!(feed, Feed::Nothing));
             for (slot, feed) in feeds.iter().enumerate() {
-                let is_left_out = last.is_some_and(|last| slot > last) && layer.bodies.is_empty();
+                let is_left_out = last.is_some_and(|last| slot > last) && !feeds_body(layer, slot);
                 let is_usual = is_left_out && self.parts.version == Version::V10;
                 if !matches!(feed, Feed::Nothing) || is_usual {
                     continue;
@@ -246,6 +246,12 @@ impl<'a> Check<'a> {
             }
         }
     }
+}
+
+/// Whether the port map of a body names an input.
+fn feeds_body(layer: &Layer, slot: usize) -> bool {
+    let mut entries = layer.bodies.iter().flat_map(|body| &body.inputs);
+    entries.any(|entry| usize::try_from(entry.external_port) == Ok(slot))
 }
 
 fn duplicate_ports(

@@ -121,8 +121,9 @@ impl PartialValue {
         (count <= MAX_ELEMENTS).then(|| Self::ints(element_type, sizes, vec![any; count]))
     }
 
-    /// Whether tensors of a type are read: all but the rare types of parts of a byte.
-    pub fn reads(element_type: ElementType) -> bool {
+    /// Whether [`PartialValue::from_bytes`] decodes a type: booleans, integers of 4, 8 and more
+    /// bits, floating-point numbers of 16 and more.
+    pub fn decodes(element_type: ElementType) -> bool {
         use ElementType::*;
         let is_integral = !matches!(element_type, U1 | U2 | U3 | U6) && element_type.is_integral();
         is_integral || matches!(element_type, Boolean | F16 | BF16 | F32 | F64)
@@ -360,10 +361,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_decodes() {
+    fn types_that_decode_are_known() {
         for element_type in ElementType::all() {
             let decoded = PartialValue::from_bytes(element_type, &[1], &[1; 8]);
-            assert_eq!(decoded.is_some(), PartialValue::reads(element_type), "{element_type}");
+            assert_eq!(decoded.is_some(), PartialValue::decodes(element_type), "{element_type}");
         }
     }
 

@@ -25,7 +25,7 @@ impl GatherElements {
     /// # Errors
     /// When it is out of range for this rank.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
-        axes::normalize(self.axis, rank).map_err(|e| e.about("axis"))
+        axes::normalize_attribute("axis", self.axis, rank)
     }
 }
 

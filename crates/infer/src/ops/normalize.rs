@@ -117,7 +117,7 @@ impl Normalize {
             Axes::Input => Ok(None),
             Axes::Listed(axes) => axes
                 .iter()
-                .map(|axis| axes::normalize(*axis, rank).map_err(|e| e.about("reduction_axes")))
+                .map(|axis| axes::normalize_attribute("reduction_axes", *axis, rank))
                 .collect::<Result<_, _>>()
                 .map(Some),
             Axes::From(first) => Ok(Some((*first..rank).collect())),

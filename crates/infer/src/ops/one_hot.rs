@@ -42,7 +42,7 @@ impl OneHot {
     /// # Errors
     /// When it is out of range.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
-        axes::normalize(self.axis, rank + 1).map_err(|e| e.about("axis"))
+        axes::normalize_attribute("axis", self.axis, rank + 1)
     }
 
     /// The position that an index marks on an axis of `depth`.

@@ -107,7 +107,7 @@ impl Pool {
     /// # Errors
     /// When it is out of range for this rank.
     pub fn first_axis(&self, rank: usize) -> Result<usize, RuleError> {
-        let normal = |axis| axes::normalize(axis, rank).map_err(|e| e.about("axis"));
+        let normal = |axis| axes::normalize_attribute("axis", axis, rank);
         self.indices.map_or(Ok(0), |(_, axis)| normal(axis))
     }
 

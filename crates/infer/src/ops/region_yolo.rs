@@ -62,8 +62,8 @@ impl RegionYolo {
         if !self.softmax {
             return Ok([dim(0), Dim::of(self.channels()), dim(2), dim(3)].into());
         }
-        let first = axes::normalize(self.axes.0, 4).map_err(|e| e.about("axis"))?;
-        let last = axes::normalize(self.axes.1, 4).map_err(|e| e.about("end_axis"))?;
+        let first = axes::normalize_attribute("axis", self.axes.0, 4)?;
+        let last = axes::normalize_attribute("end_axis", self.axes.1, 4)?;
         let last = last.max(first);
         let flat = (first + 1..=last).fold(dim(first), |flat, axis| flat.times(dim(axis)));
         Ok((0..first).map(dim).chain([flat]).chain((last + 1..4).map(dim)).collect())

@@ -27,8 +27,8 @@ impl ReverseSequence {
     /// # Errors
     /// When one is out of range for this rank, or both are equal.
     pub fn axes(&self, rank: usize) -> Result<(usize, usize), RuleError> {
-        let batch = axes::normalize(self.batch_axis, rank).map_err(|e| e.about("batch_axis"))?;
-        let sequence = axes::normalize(self.seq_axis, rank).map_err(|e| e.about("seq_axis"))?;
+        let batch = axes::normalize_attribute("batch_axis", self.batch_axis, rank)?;
+        let sequence = axes::normalize_attribute("seq_axis", self.seq_axis, rank)?;
         require!(
             attribute "seq_axis"; batch != sequence,
             "batch_axis and seq_axis are both {batch}"

@@ -27,7 +27,7 @@ impl ShuffleChannels {
     /// # Errors
     /// When the rank has no such axis.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
-        axes::normalize(self.axis, rank).map_err(|e| e.about("axis"))
+        axes::normalize_attribute("axis", self.axis, rank)
     }
 
     /// The number of groups.

@@ -46,7 +46,7 @@ impl Softmax {
     /// # Errors
     /// When it is out of range.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
-        axes::normalize(self.axis, rank).map_err(|e| e.about("axis"))
+        axes::normalize_attribute("axis", self.axis, rank)
     }
 }
 

@@ -155,13 +155,13 @@ impl<'a> InferCx<'a> {
         self.expect_type(input, "a floating-point type", ElementType::is_real)
     }
 
-    /// The element type of an input of integers, which a shape may depend on: of any type that is
-    /// read.
+    /// The element type of an input of integers whose values inference decodes, since a shape may
+    /// depend on them.
     ///
     /// # Errors
     /// When it is anything else.
     pub fn expect_integer(&self, input: usize) -> Result<ElementType, RuleError> {
-        self.expect_read(input, ElementType::is_integral)
+        self.expect_decoded(input, ElementType::is_integral)
     }
 
     /// The element type of an input of axes or counts: integers, or the real numbers and booleans
@@ -170,7 +170,7 @@ impl<'a> InferCx<'a> {
     /// # Errors
     /// When it is anything else.
     pub fn expect_axes(&self, input: usize) -> Result<ElementType, RuleError> {
-        self.expect_read(input, |_| true)
+        self.expect_decoded(input, |_| true)
     }
 
     /// The element type of an input of integers, or of booleans in their place.
@@ -178,10 +178,10 @@ impl<'a> InferCx<'a> {
     /// # Errors
     /// When it is anything else.
     pub fn expect_whole(&self, input: usize) -> Result<ElementType, RuleError> {
-        self.expect_read(input, |t| t == ElementType::Boolean || t.is_integral())
+        self.expect_decoded(input, |t| t == ElementType::Boolean || t.is_integral())
     }
 
-    fn expect_read(
+    fn expect_decoded(
         &self,
         input: usize,
         allowed: impl Fn(ElementType) -> bool,
@@ -189,7 +189,7 @@ impl<'a> InferCx<'a> {
         const WIDE: &str = "an integer type of 4, 8 or more bits";
         let is_integral = self.element_type(input).is_integral();
         let expected = if is_integral { WIDE } else { "an integer type" };
-        self.expect_type(input, expected, |t| PartialValue::reads(t) && allowed(t))
+        self.expect_type(input, expected, |t| PartialValue::decodes(t) && allowed(t))
     }
 
     /// The element type of an input of indices or sizes: i32 or i64.

@@ -31,6 +31,14 @@ pub fn normalize_of(input: usize, axis: i64, rank: usize) -> Result<usize, RuleE
     normalize(axis, rank).map_err(|e| RuleError { input: Some(input), ..e })
 }
 
+/// As [`normalize`], for an axis given by an attribute.
+///
+/// # Errors
+/// As [`normalize`], about that attribute.
+pub fn normalize_attribute(name: &'static str, axis: i64, rank: usize) -> Result<usize, RuleError> {
+    normalize(axis, rank).map_err(|e| e.about(name))
+}
+
 /// The axes that a list stands for, in its order.
 ///
 /// # Errors

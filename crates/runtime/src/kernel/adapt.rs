@@ -90,8 +90,8 @@ impl Kernel for Adapter {
         Reuse::Provides
     }
 
-    fn finds_sizes(&self) -> bool {
-        self.inner.finds_sizes()
+    fn has_data_dependent_shapes(&self) -> bool {
+        self.inner.has_data_dependent_shapes()
     }
 
     fn flops(&self) -> u64 {

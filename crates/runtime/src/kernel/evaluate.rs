@@ -5,7 +5,7 @@ use crate::kernel::adapt::lower_operation;
 use crate::kernel::lower::{LowerCx, LowerFn, lower_text};
 use crate::kernel::{Host, Kernel, KernelState, Reuse, RunCx, RunSite, View};
 use crate::memory::resources::Resources;
-use crate::tensor::fact::{fact_of, in_f32, read};
+use crate::tensor::fact::{fact_of, fact_with_values, in_f32};
 use crate::tensor::{Access, Overwrite, Sizes, Tensor};
 use infer::ops::variable::Variable;
 use infer::{Fact, InputSet, MAX_ELEMENTS, Op, infer_shapes};
@@ -167,7 +167,7 @@ impl Deferred {
             KernelError { input, message }
         })?;
         if let Some(open) = outputs.iter().find(|fact| is_open(fact))
-            && !kernel.finds_sizes()
+            && !kernel.has_data_dependent_shapes()
         {
             let why = format!("more than {MAX_ELEMENTS} elements, or of numbers beyond i64");
             let message = format!("an output is {open}: its sizes depend on an input of {why}");
@@ -208,7 +208,7 @@ impl Deferred {
         };
         let (mut outputs, mut looked_at) = infer(facts)?;
         if outputs.iter().any(is_open) && bodies.is_empty() {
-            let facts: Vec<Fact> = inputs.iter().map(|t| read(t)).collect();
+            let facts: Vec<Fact> = inputs.iter().map(|t| fact_with_values(t)).collect();
             (outputs, looked_at) = infer(&facts)?;
         }
         // f16 promotion makes bodies compute in f32; their rules still say f16.

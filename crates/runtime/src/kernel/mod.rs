@@ -45,9 +45,10 @@ pub trait Kernel: Send + Sync {
         Reuse::None
     }
 
-    /// Whether the sizes of outputs are found as the kernel runs, which then allocates them with
-    /// [`RunCx::allocate`] or provides them.
-    fn finds_sizes(&self) -> bool {
+    /// Whether the shapes of outputs depend on data that only the run reads. The kernel then
+    /// allocates these outputs with [`RunCx::allocate`] or provides them; for any other kernel, all
+    /// shapes are known before it runs.
+    fn has_data_dependent_shapes(&self) -> bool {
         self.reuse() == Reuse::Provides
     }
 

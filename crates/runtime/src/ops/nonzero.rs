@@ -40,7 +40,7 @@ impl<L: Pod, I: Stored> Kernel for NonZeroKernel<L, I> {
         Ok(())
     }
 
-    fn finds_sizes(&self) -> bool {
+    fn has_data_dependent_shapes(&self) -> bool {
         true
     }
 

@@ -57,7 +57,7 @@ where
         Ok(())
     }
 
-    fn finds_sizes(&self) -> bool {
+    fn has_data_dependent_shapes(&self) -> bool {
         true
     }
 

@@ -39,7 +39,7 @@ impl<T: Pod, I: Stored> Kernel for FillKernel<T, I> {
         Ok(())
     }
 
-    fn finds_sizes(&self) -> bool {
+    fn has_data_dependent_shapes(&self) -> bool {
         true
     }
 

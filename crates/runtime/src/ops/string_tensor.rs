@@ -90,7 +90,7 @@ impl Kernel for Unpack {
         Ok(())
     }
 
-    fn finds_sizes(&self) -> bool {
+    fn has_data_dependent_shapes(&self) -> bool {
         true
     }
 

@@ -76,7 +76,7 @@ where
         Ok(())
     }
 
-    fn finds_sizes(&self) -> bool {
+    fn has_data_dependent_shapes(&self) -> bool {
         true
     }
 

@@ -343,7 +343,8 @@ fn lower_now(
     };
     match node.lower(&cx) {
         Ok(kernel) => {
-            let is_late = !kernel.finds_sizes() && !outputs.iter().all(|fact| fact.is_static());
+            let is_late =
+                !kernel.has_data_dependent_shapes() && !outputs.iter().all(|fact| fact.is_static());
             Ok(deferred.filter(|_| is_late).unwrap_or(Work::Kernel(kernel)))
         }
         Err(error @ (LowerError::NeedsValue(_) | LowerError::NeedsShape(_))) => {

@@ -13,11 +13,11 @@ pub(crate) fn fact_of(tensor: &Tensor) -> Fact {
     if tensor.count() > FEW {
         return Fact::new(tensor.element_type(), PartialShape::fixed(tensor.sizes()));
     }
-    read(tensor)
+    fact_with_values(tensor)
 }
 
 /// The type and shape of a tensor, and its values unless they are more than inference reads.
-pub(crate) fn read(tensor: &Tensor) -> Fact {
+pub(crate) fn fact_with_values(tensor: &Tensor) -> Fact {
     let fact = Fact::new(tensor.element_type(), PartialShape::fixed(tensor.sizes()));
     match PartialValue::from_bytes(tensor.element_type(), tensor.sizes(), tensor.bytes()) {
         Some(value) => fact.with_value(value),
