@@ -3,7 +3,7 @@
 use crate::base::aligned_buf::AlignedBuf;
 use crate::base::num::bf16;
 use crate::conv::tuning::SMALL_IC;
-use crate::gemm::{InputStrides, Packed, Precision, Window, pairs};
+use crate::gemm::{InputStrides, KBlocks, Packed, Precision, Window, pairs};
 
 /// The sizes of a convolution.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +109,16 @@ impl Convolution {
         let (inputs, _) = self.group();
         let factors = [2, self.batch, self.positions(), self.outputs, inputs, self.taps()];
         factors.iter().map(|n| *n as u64).product()
+    }
+
+    /// The blocks of a window along k, in elements, where the convolution is a GEMM.
+    pub(super) fn k_blocks(&self) -> KBlocks {
+        let ([_, _, width], (inputs, _)) = (self.axes, self.group());
+        let k = self.taps() * inputs;
+        match self.gemm_precision() {
+            Precision::F32 => KBlocks::of_window(k, width.taps * inputs, inputs),
+            Precision::Bf16 => KBlocks::whole(k),
+        }
     }
 
     /// Input and output channels of one group.

@@ -10,7 +10,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::bf16;
 use crate::base::par::Threads;
 use crate::conv::tuning::NAIVE_GRAIN;
-use crate::gemm::{PostOp, Precision, Target, apply_post_ops, round};
+use crate::gemm::{PostOp, Precision, Target, apply_post_ops, end_block, round};
 use crate::multiversion;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -102,7 +102,11 @@ impl Convolution {
         let (taps, (inputs, outputs)) = (self.taps(), self.group());
         let (place, per_count) = (self.place(input), input.per_count());
         let image = at / self.positions() * place.image;
-        sums.fill(0.0);
+        // The first block's sums are added to -0, which changes no number.
+        sums.fill(-0.0);
+        let blocks = self.k_blocks();
+        let mut chains = vec![0.0; sums.len()];
+        let mut ends = vec![blocks.block(0).end; self.groups];
         definition.taps(at % self.positions(), |tap, pixel| {
             let first = image + pixel * place.position;
             for channel in 0..self.inputs {
@@ -114,9 +118,16 @@ impl Convolution {
                     self.operand(value)
                 };
                 let row = &filters[((group * taps + tap) * inputs + own) * outputs..][..outputs];
-                add_products(&mut sums[group * outputs..][..outputs], value, row);
+                let columns = group * outputs..(group + 1) * outputs;
+                let at = tap * inputs + own;
+                while at >= ends[group] {
+                    end_block(&mut chains[columns.clone()], &mut sums[columns.clone()]);
+                    ends[group] = blocks.block(ends[group]).end;
+                }
+                add_products(&mut chains[columns], value, row);
             }
         });
+        end_block(&mut chains, sums);
     }
 
     /// An operand in the precision of the GEMM.

@@ -22,7 +22,9 @@ use crate::conv::tuning::{
     SMALL_OC_GRAIN, SMALL_OC_LINE_PER_OUTPUT, SMALL_OC_LINES, SMALL_OC_MAX_PADDED,
     SMALL_OC_MIN_LINE, SMALL_OC_SCRATCH,
 };
-use crate::gemm::{BlockPostOps, PostOp, Precision, RegisterPostOps, Window, finish};
+use crate::gemm::{
+    BlockPostOps, KBlocks, LONGEST_BLOCK, PostOp, Precision, RegisterPostOps, Window, finish,
+};
 use std::mem::MaybeUninit;
 
 /// Elements past a line that may be read: the lanes of the widest vector.
@@ -53,6 +55,8 @@ pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
         Isa::Avx512 | Isa::Amx => 8,
     };
     let is_plane = conv.groups == 1 && depth == Window::NONE && conv.inputs > 0;
+    // Then blocks along k begin at taps.
+    let is_plane = is_plane && conv.inputs <= LONGEST_BLOCK;
     let is_small = (1..=most).contains(&conv.outputs) && conv.taps() > 1;
     let is_f32 = conv.gemm_precision() == Precision::F32;
     if !(is_plane && is_small && is_f32 && height.is_countable() && width.is_countable()) {
@@ -145,6 +149,7 @@ impl SmallOc<'_> {
                 let first = row * width.output;
                 let line = Line {
                     taps: buffer.line(row / height.output, row % height.output, weights),
+                    k_blocks: conv.k_blocks(),
                     width,
                     plane: self.plane(),
                     inputs: conv.inputs,
@@ -197,6 +202,7 @@ impl<'a> LineBuffer<'a> {
         let each = self.small.conv.inputs * self.small.plane();
         let of_tap = weights.len() / height.taps;
         let with_weights = |(tap, line): (usize, usize)| LineTaps {
+            first: tap * self.small.conv.axes[2].taps,
             values: &self.workspace[line % self.kept.len() * each..][..each],
             weights: &weights[tap * of_tap..][..of_tap],
         };
@@ -253,6 +259,8 @@ fn to_planes(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
 
 /// An input line, and the weights of its taps.
 struct LineTaps<'w> {
+    /// The first tap, counted over all lines of the window.
+    first: usize,
     values: &'w [f32],
     weights: &'w [f32],
 }
@@ -265,9 +273,30 @@ struct Line<'a> {
     /// Distance between channels.
     plane: usize,
     inputs: usize,
+    k_blocks: KBlocks,
     /// A bias and an activation.
     post_ops: BlockPostOps,
     outputs: usize,
+}
+
+/// Adds the sums of a block along k to those of the blocks before it, and starts the next from 0.
+///
+/// # Safety
+/// The instruction set of `V` is available.
+#[inline(always)]
+unsafe fn end_block<V: Vector, const N: usize, const P: usize>(
+    chains: &mut [[V; P]; N],
+    sums: &mut [[V; P]; N],
+) {
+    for n in 0..N {
+        for p in 0..P {
+            // SAFETY: the caller's promise.
+            unsafe {
+                sums[n][p] = sums[n][p].add(chains[n][p]);
+                chains[n][p] = V::zero();
+            }
+        }
+    }
 }
 
 /// The panic where [`small_oc`] chose a number of channels without a microkernel.
@@ -388,10 +417,16 @@ impl Line<'_> {
         // SAFETY: the caller's promise; there is a bias for each output, and the array holds the
         // block.
         unsafe {
-            let mut sums = [[V::zero(); P]; N];
-            for LineTaps { values, weights } in &self.taps {
+            // The first block's sums are added to -0, which changes no number.
+            let (mut chains, mut sums) = ([[V::zero(); P]; N], [[V::splat(-0.0); P]; N]);
+            let mut end = self.k_blocks.block(0).end;
+            for LineTaps { first, values, weights } in &self.taps {
                 let mut weights = weights.as_ptr();
                 for tap in 0..self.width.taps {
+                    while (first + tap) * self.inputs >= end {
+                        end_block(&mut chains, &mut sums);
+                        end = self.k_blocks.block(end).end;
+                    }
                     let mut from = values.as_ptr().add(tap * self.width.dilation + x);
                     for _ in 0..self.inputs {
                         let mut windows = [V::zero(); P];
@@ -401,7 +436,7 @@ impl Line<'_> {
                         for n in 0..N {
                             let weight = V::splat(*weights.add(n));
                             for p in 0..P {
-                                sums[n][p] = windows[p].fma(weight, sums[n][p]);
+                                chains[n][p] = windows[p].fma(weight, chains[n][p]);
                             }
                         }
                         from = from.wrapping_add(self.plane);
@@ -409,6 +444,7 @@ impl Line<'_> {
                     }
                 }
             }
+            end_block(&mut chains, &mut sums);
             if !self.post_ops.bias.is_null() {
                 for n in 0..N.min(self.outputs) {
                     let bias = V::splat(*self.post_ops.bias.add(n));

@@ -7,7 +7,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::bf16;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Operand, PostOp, Precision, Strided, Target, Window, apply_post_ops};
+use crate::gemm::{KBlocks, Operand, PostOp, Precision, Strided, Target, Window, apply_post_ops};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
@@ -23,8 +23,8 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The definition, index by index, in the order of the GEMM: taps outside, channels inside.
-/// Depthwise: the taps of a line inside the channels.
+/// The definition, index by index, in the order of the GEMM: taps outside, channels inside, in
+/// blocks. Depthwise: the taps of a line inside the channels, in one block.
 fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
     let [d, h, w] = conv.axes;
     let (ci, co) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
@@ -33,6 +33,7 @@ fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
         .flat_map(|line| (0..ci).map(move |c| (line, c)))
         .flat_map(|(line, c)| (0..along).map(move |tap| (line * along + tap, c)))
         .collect();
+    let blocks = if conv.is_depthwise() { KBlocks::whole(terms.len()) } else { conv.k_blocks() };
     let mut out = Vec::new();
     for b in 0..conv.batch {
         for p in 0..conv.positions() {
@@ -48,14 +49,14 @@ fn reference(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f32> {
             };
             let pixels: Vec<Option<usize>> = (0..conv.taps()).map(pixel).collect();
             for o in 0..conv.outputs {
-                let mut sum = 0f32;
-                for &(t, c) in &terms {
-                    let Some(pixel) = pixels[t] else { continue };
-                    let weight = weights[(o * ci + c) * conv.taps() + t];
-                    let value = input[pixel * conv.inputs + o / co * ci + c];
-                    sum = value.mul_add(weight, sum);
-                }
-                out.push(sum);
+                let chain = |block: std::ops::Range<usize>| {
+                    terms[block].iter().fold(0f32, |sum, &(t, c)| {
+                        let Some(pixel) = pixels[t] else { return sum };
+                        let weight = weights[(o * ci + c) * conv.taps() + t];
+                        input[pixel * conv.inputs + o / co * ci + c].mul_add(weight, sum)
+                    })
+                };
+                out.push(blocks.iter().map(chain).fold(-0.0, |sum, of_block| sum + of_block));
             }
         }
     }
@@ -146,6 +147,44 @@ fn channels_with_several_filters_agree_with_the_definition() {
                     let post_ops = [PostOp::Add(Operand::Columns(&bias))];
                     conv.run(&threads, &ScratchPool::default(), operands, &post_ops, &mut out);
                     assert_eq!(out, expected, "{axis:?} {channels} {each}");
+                }
+            }
+        }
+    }
+}
+
+/// Windows of several blocks along k: lines, taps and parts of taps, with and without padding, and
+/// with filters that are not finite.
+#[test]
+fn long_windows_agree_with_the_definition() {
+    let axis = |input: usize, taps: usize, stride: usize, start: isize| {
+        let output = (input + 1 - taps) / stride + 1;
+        Window { input, output, taps, stride, dilation: 1, start }
+    };
+    for (taps, inputs, outputs) in
+        [(3, 80, 20), (3, 200, 17), (2, 600, 5), (5, 130, 9), (1, 700, 8)]
+    {
+        for (stride, start) in [(2, 0), (2, -1), (3, 0)] {
+            let axes = [Window::NONE, axis(7, taps, stride, start), axis(19, taps, stride, start)];
+            let precision = Precision::F32;
+            let conv = Convolution { batch: 2, axes, inputs, outputs, groups: 1, precision };
+            let values = numbers(2 * 7 * 19 * inputs, 31);
+            let mut weights = numbers(outputs * inputs * conv.taps(), 32);
+            for is_finite in [true, false] {
+                if !is_finite {
+                    weights[0] = f32::INFINITY;
+                }
+                let expected = reference(&conv, &values, &weights);
+                let threads = Threads::new(2);
+                let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+                let planes = planes(&conv, &values);
+                let last = Input::channels_last(&values);
+                let first = Input { channels_first: true, ..Input::channels_last(&planes) };
+                for input in [last, first] {
+                    let mut out = vec![f32::NAN; expected.len()];
+                    let operands = (input, &filters, &weights[..]);
+                    conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
+                    assert_eq!(out, expected, "{taps} {inputs} {stride} {start} {is_finite}");
                 }
             }
         }

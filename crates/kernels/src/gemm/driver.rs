@@ -1,6 +1,7 @@
 //! The macro-kernel: the loops over the rows of A and the panels of B in one tile of C.
 
 use super::gemv;
+use super::k_blocks::KBlocks;
 use super::lhs_rows::LhsRows;
 use super::microkernel;
 use super::microkernel::args::{MAX_ROWS, MicrokernelArgs, mr_of, nr};
@@ -25,8 +26,9 @@ struct TileDriver<'a> {
     /// The post-ops that are done in registers.
     absorbed: RegisterPostOps<'a>,
     path: Option<Bf16Path>,
-    /// Lanes of a row of A.
+    /// Lanes of a row of A, and its blocks along k.
     lanes: usize,
+    k_blocks: KBlocks,
     /// Elements and columns of a panel.
     panel: (usize, usize),
     /// Blocks of rows in the tile: how often all panels are read.
@@ -125,6 +127,7 @@ impl<'a> TileDriver<'a> {
             absorbed,
             path,
             lanes,
+            k_blocks: gemm.k_blocks(),
             panel,
             passes,
             upcoming,
@@ -173,6 +176,7 @@ impl<'a> TileDriver<'a> {
             a: rows.source,
             runs: rows.runs,
             k: self.lanes / rows.runs,
+            k_blocks: self.k_blocks,
             b: panel.as_ptr(),
             // Spread evenly along k: prefetching faster, or further ahead, was slower.
             ahead: if is_long {

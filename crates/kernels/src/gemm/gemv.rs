@@ -1,6 +1,7 @@
 //! A single row times packed panels (gemv). Several panels are multiplied at a time: the chain of
 //! sums of one panel is bound by latency, and starting on a panel takes longer than reading it.
 
+use super::k_blocks::KBlocks;
 use super::microkernel::args::nr;
 #[cfg(target_arch = "x86_64")]
 use super::microkernel::bf16_dp::Native16;
@@ -22,11 +23,11 @@ pub(super) fn suits(path: Option<Bf16Path>) -> bool {
 /// The most panels that are multiplied at a time.
 const MAX_PANELS: usize = 4;
 
-/// A row and some panels: `c[j] = Σ a[k] · b[k][j]`, added in the order of k, from 0.
+/// A row and some panels: `c[j] = Σ a[k] · b[k][j]`, added in the order of k, block after block.
 struct Row {
     a: *const f32,
-    /// Lanes of the row: elements, or pairs of bf16.
-    k: usize,
+    /// The blocks of the row, in lanes: elements, or pairs of bf16.
+    blocks: KBlocks,
     /// The first panel, and the elements from one panel to the next.
     b: *const f32,
     apart: usize,
@@ -52,7 +53,7 @@ impl Gemm<'_> {
         let ((row, end), (left, right)) = (tile.rows, tile.columns);
         debug_assert!(end - row == 1 && suits(path) && !a.is_null());
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
-        let (lanes, apart) = (self.lanes(), width * self.lanes());
+        let (blocks, apart) = (self.k_blocks(), width * self.lanes());
         let mut column = left;
         while column < right {
             let count = (right - column).div_ceil(width).min(MAX_PANELS);
@@ -69,7 +70,7 @@ impl Gemm<'_> {
             unsafe {
                 let offset = row * self.c_stride + column;
                 let out = c.block(offset, (self.c_stride, columns), absorbed.at(row, column));
-                let row = Row { a, k: lanes, b: own.as_ptr(), apart, later, out };
+                let row = Row { a, blocks, b: own.as_ptr(), apart, later, out };
                 run(&row, path, count);
             }
             column += columns;
@@ -111,19 +112,26 @@ unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
 unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sums = [[V::zero(); P]; 1];
+        // The first block's sums are added to -0, which changes no number.
+        let mut sums = [[V::splat(-0.0); P]; 1];
         let (mut b, mut later) = (row.b, row.later);
-        for k in 0..row.k {
-            let a = V::splat(*row.a.add(k));
+        for block in row.blocks.iter() {
+            let mut chains = [V::zero(); P];
+            for k in block {
+                let a = V::splat(*row.a.add(k));
+                for p in 0..P {
+                    let column = V::load(b.add(p / W * row.apart + p % W * V::LANES));
+                    chains[p] = a.fma(column, chains[p]);
+                }
+                for panel in 0..P / W {
+                    prefetch(later.wrapping_add(panel * row.apart));
+                }
+                b = b.add(W * V::LANES);
+                later = later.wrapping_add(W * V::LANES);
+            }
             for p in 0..P {
-                let column = V::load(b.add(p / W * row.apart + p % W * V::LANES));
-                sums[0][p] = a.fma(column, sums[0][p]);
+                sums[0][p] = sums[0][p].add(chains[p]);
             }
-            for panel in 0..P / W {
-                prefetch(later.wrapping_add(panel * row.apart));
-            }
-            b = b.add(W * V::LANES);
-            later = later.wrapping_add(W * V::LANES);
         }
         store(&row.out, sums);
     }

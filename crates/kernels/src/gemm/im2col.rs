@@ -4,6 +4,7 @@
 //! channels under each tap. In NHWC the channels of a tap are one run of consecutive elements; in
 //! NCHW each element is a run. A tap outside the input is a run of zeros.
 
+use super::k_blocks::KBlocks;
 use std::ops::Range;
 
 /// The windows along one spatial axis.
@@ -142,6 +143,12 @@ impl Im2col<'_> {
     /// Runs of a window.
     pub(super) fn runs(&self) -> usize {
         self.taps() * self.split().0
+    }
+
+    /// The blocks of a window along k.
+    pub(super) fn k_blocks(&self) -> KBlocks {
+        let ([_, _, width], (_, channels)) = (self.axes, self.channels);
+        KBlocks::of_window(self.taps() * channels, width.taps * channels, channels)
     }
 
     /// Whether the taps along the last axis are contiguous in memory.

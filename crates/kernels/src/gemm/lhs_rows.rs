@@ -14,8 +14,10 @@ pub(super) struct LhsRows<'a> {
     pointers: Vec<*const f32>,
     /// The line of windows that the pointers are set for.
     line: Option<Line>,
-    /// Rows of A times their factors.
-    scaled_rows: Vec<f32>,
+    /// Rows of A times their factors, or gathered from their runs.
+    copied_rows: Vec<f32>,
+    /// Whether rows are gathered, since blocks along k begin within runs.
+    gathers: bool,
 }
 
 impl<'a> LhsRows<'a> {
@@ -25,10 +27,12 @@ impl<'a> LhsRows<'a> {
             Lhs::Im2col(windows) => Some(windows.groups()),
             _ => None,
         };
-        let is_scaled = matches!(gemm.a, Lhs::Scaled { .. });
-        let scaled_rows = vec![0.0; if is_scaled { most * gemm.k } else { 0 }];
+        let are_blocked = gemm.k_blocks().suit_runs(gemm.k / gemm.runs().max(1));
+        let gathers = matches!(gemm.a, Lhs::Concat { .. } | Lhs::Runs { .. }) && !are_blocked;
+        let is_copied = matches!(gemm.a, Lhs::Scaled { .. }) || gathers;
+        let copied_rows = vec![0.0; if is_copied { most * gemm.k } else { 0 }];
         let pointers = vec![std::ptr::null(); most * gemm.runs()];
-        LhsRows { gemm, groups, pointers, line: None, scaled_rows }
+        LhsRows { gemm, groups, pointers, line: None, copied_rows, gathers }
     }
 
     /// How many of the next `rows` rows make the next block.
@@ -37,7 +41,36 @@ impl<'a> LhsRows<'a> {
     }
 
     /// The location of a block of rows, and the runs of a row. Valid until the next call.
-    pub(super) fn find(&mut self, (row, rows): (usize, usize)) -> (Source, usize) {
+    pub(super) fn find(&mut self, block: (usize, usize)) -> (Source, usize) {
+        match self.locate(block) {
+            // SAFETY: there are pointers for all runs of these rows, and `check` has shown that the
+            // runs lie within A.
+            (source, runs) if self.gathers => unsafe { (self.gather(source, runs, block.1), 1) },
+            found => found,
+        }
+    }
+
+    /// Copies the runs of each row one after the other.
+    ///
+    /// # Safety
+    /// There are pointers for `runs` runs of `rows` rows, and all elements of the runs.
+    unsafe fn gather(&mut self, source: Source, runs: usize, rows: usize) -> Source {
+        let k = self.gemm.k;
+        debug_assert!(runs > 0 && self.copied_rows.len() >= rows * k);
+        for (i, row) in self.copied_rows.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
+            for (j, to) in row.chunks_exact_mut(k / runs).enumerate() {
+                // SAFETY: the caller's promise.
+                to.copy_from_slice(unsafe {
+                    std::slice::from_raw_parts(source.run(j, (i, rows)), to.len())
+                });
+            }
+        }
+        self.pointers[0] = self.copied_rows.as_ptr();
+        Source::Strided(self.pointers.as_ptr(), Strides { row: k, inner: 1 })
+    }
+
+    /// The location of a block of rows in A.
+    fn locate(&mut self, (row, rows): (usize, usize)) -> (Source, usize) {
         let (gemm, pointers) = (self.gemm, &mut self.pointers[..]);
         match gemm.lhs().0 {
             Lhs::Rows { values, stride } => {
@@ -46,11 +79,11 @@ impl<'a> LhsRows<'a> {
             }
             Lhs::Scaled { values, stride, factors, rows: group } => {
                 let k = gemm.k;
-                for (i, to) in self.scaled_rows.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
+                for (i, to) in self.copied_rows.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
                     let factors = &factors[(row + i) / group * k..][..k];
                     multiply(&values[(row + i) * stride..][..k], factors, to);
                 }
-                pointers[0] = self.scaled_rows.as_ptr();
+                pointers[0] = self.copied_rows.as_ptr();
                 (Source::Strided(pointers.as_ptr(), Strides { row: k, inner: 1 }), 1)
             }
             Lhs::Concat { first, others, columns } => {

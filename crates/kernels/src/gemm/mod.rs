@@ -1,8 +1,8 @@
 //! GEMM in f32; operands may be converted to bf16 first ([`Precision`]).
 //!
-//! Every element of the result is one chain of fused multiply-adds along k, from 0, whatever the
-//! instruction set, the tiling, the number of rows or of threads. There is no k-blocking, and rows
-//! and columns are computed independently.
+//! Every element of the result is a sum of chains of fused multiply-adds along k, one for each
+//! [block of k](k_blocks), whatever the instruction set, the tiling, the number of rows or of
+//! threads. Rows and columns are computed independently.
 
 mod activation;
 #[cfg(target_arch = "x86_64")]
@@ -14,6 +14,7 @@ mod each_row;
 mod gemv;
 mod grouped;
 mod im2col;
+mod k_blocks;
 mod lhs_rows;
 mod microkernel;
 mod naive;
@@ -35,6 +36,7 @@ pub use dequant::pack::CompressedPanels;
 pub use dynamic::pack::DynamicPanels;
 pub use grouped::{GroupedGemm, can_group, run_grouped};
 pub use im2col::{Im2col, InputStrides, Window};
+pub(crate) use k_blocks::{KBlocks, LONGEST_BLOCK, end_block};
 pub(crate) use microkernel::args::rows_per_block;
 pub(crate) use microkernel::generic::store;
 pub use naive::{GemmSize, plain};

@@ -22,6 +22,11 @@ impl PrefetchStream {
         PrefetchStream { from, step: 0 }
     }
 
+    /// What is left to prefetch after `terms` elements along k.
+    fn after(self, terms: usize) -> PrefetchStream {
+        PrefetchStream { from: self.from.wrapping_add(terms * self.step), ..self }
+    }
+
     /// Prefetches two lines for [`TERMS`] elements along k.
     #[inline(always)]
     fn prefetch_terms(&mut self) {
@@ -51,6 +56,11 @@ impl Prefetch {
     pub(super) fn of_panel(panel: &[f32], width: usize) -> Prefetch {
         let from = panel.as_ptr().wrapping_add(PREFETCH_DISTANCE);
         Prefetch([from, from.wrapping_add(LINE)].map(|from| PrefetchStream { from, step: width }))
+    }
+
+    /// What is left to prefetch after `terms` elements along k.
+    pub(super) fn after(self, terms: usize) -> Prefetch {
+        Prefetch(self.0.map(|stream| stream.after(terms)))
     }
 
     /// Issues the prefetches for one element along k.

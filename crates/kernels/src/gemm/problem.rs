@@ -4,6 +4,7 @@ use super::dequant::format::Compressed;
 use super::dequant::pack::{CompressedPanels, CompressedRhs};
 use super::dynamic::pack::DynamicPanels;
 use super::im2col::Im2col;
+use super::k_blocks::KBlocks;
 use super::microkernel::args::nr;
 use super::pack::b::{Layout, Packed, RhsSize, panels_len};
 use super::post_ops::{PostOp, RegisterPostOps};
@@ -211,6 +212,16 @@ impl Gemm<'_> {
     /// Whether no two rows of A share elements.
     pub(super) fn reads_once(&self) -> bool {
         !matches!(self.lhs().0, Lhs::Im2col(_) | Lhs::Runs { .. })
+    }
+
+    /// The blocks of a row of A along k, in lanes. Sums of bf16 operands are not divided: their
+    /// errors are those of the operands.
+    pub(super) fn k_blocks(&self) -> KBlocks {
+        match (self.precision, self.a) {
+            (Precision::Bf16, _) => KBlocks::whole(self.lanes()),
+            (Precision::F32, Lhs::Im2col(windows)) => windows.k_blocks(),
+            (Precision::F32, _) => KBlocks::of_row(self.k),
+        }
     }
 
     /// Runs of consecutive elements in a row of A.

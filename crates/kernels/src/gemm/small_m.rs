@@ -1,5 +1,6 @@
 //! GEMM with few rows (small m): B is read once, unpacked.
 
+use super::k_blocks::{KBlocks, end_block};
 use super::pack::b::Layout;
 use super::post_ops::finish;
 use super::problem::Gemm;
@@ -67,8 +68,8 @@ impl<'a> LhsSlice<'a> {
 }
 
 multiversion! {
-    /// Dot products of rows of `a` with rows of `b`, each one chain along k. Blocks of `b` are
-    /// transposed so that its rows become lanes.
+    /// Dot products of rows of `a` with rows of `b`, each a chain for each block along k. Squares
+    /// of `b` are transposed so that its rows become lanes.
     fn dots(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
         let count = out.first().map_or(0, |line| line.len());
         let whole = count / TRANSPOSE_DIM * TRANSPOSE_DIM;
@@ -85,8 +86,11 @@ multiversion! {
             let own = &b[first * stride..][..a.terms];
             for (i, line) in out.iter_mut().enumerate() {
                 let row = &a.values[i * a.stride..][..a.terms];
-                let sum = row.iter().zip(own).fold(0.0, |sum: f32, (x, y)| x.mul_add(y.get(), sum));
-                line[first] = sum;
+                // The first block's sum is added to -0, which changes no number.
+                line[first] = KBlocks::of_row(a.terms).iter().fold(-0.0, |sum, block| {
+                    let terms = row[block.clone()].iter().zip(&own[block]);
+                    sum + terms.fold(0.0, |chain: f32, (x, y)| x.mul_add(y.get(), chain))
+                });
             }
         }
     }
@@ -101,26 +105,30 @@ fn block_dots<const R: usize>(
     first: usize,
     out: &mut [&mut [f32]],
 ) {
-    let mut sums = [[0f32; TRANSPOSE_DIM]; R];
-    let terms = a[0].len();
-    let whole = terms / TRANSPOSE_DIM * TRANSPOSE_DIM;
-    for k in (0..whole).step_by(TRANSPOSE_DIM) {
-        let block = transpose_16x16(&b[k..], stride);
-        for (a, sums) in a.iter().zip(&mut sums) {
-            let a = &a[k..][..TRANSPOSE_DIM];
-            for (x, line) in a.iter().zip(&block) {
-                for (sum, y) in sums.iter_mut().zip(line) {
-                    *sum = x.mul_add(*y, *sum);
+    // The first block's sums are added to -0, which changes no number.
+    let (mut sums, mut chains) = ([[-0f32; TRANSPOSE_DIM]; R], [[0f32; TRANSPOSE_DIM]; R]);
+    for block in KBlocks::of_row(a[0].len()).iter() {
+        // All blocks but the last are whole squares.
+        let whole = block.start + block.len() / TRANSPOSE_DIM * TRANSPOSE_DIM;
+        for k in (block.start..whole).step_by(TRANSPOSE_DIM) {
+            let square = transpose_16x16(&b[k..], stride);
+            for (a, chains) in a.iter().zip(&mut chains) {
+                let a = &a[k..][..TRANSPOSE_DIM];
+                for (x, line) in a.iter().zip(&square) {
+                    for (chain, y) in chains.iter_mut().zip(line) {
+                        *chain = x.mul_add(*y, *chain);
+                    }
                 }
             }
         }
-    }
-    for (a, sums) in a.iter().zip(&mut sums) {
-        for (k, x) in a.iter().enumerate().skip(whole) {
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                *sum = x.mul_add(b[lane * stride + k].get(), *sum);
+        for (a, chains) in a.iter().zip(&mut chains) {
+            for (k, x) in a.iter().enumerate().take(block.end).skip(whole) {
+                for (lane, chain) in chains.iter_mut().enumerate() {
+                    *chain = x.mul_add(b[lane * stride + k].get(), *chain);
+                }
             }
         }
+        chains.iter_mut().zip(&mut sums).for_each(|(chains, sums)| end_block(chains, sums));
     }
     for (sums, line) in sums.iter().zip(out) {
         line[first..first + TRANSPOSE_DIM].copy_from_slice(sums);
@@ -147,12 +155,16 @@ multiversion! {
         for (i, line) in out.iter_mut().enumerate() {
             let row = &a.values[i * a.stride..][..a.terms];
             let line = &mut line[whole..];
-            line.fill(0.0);
-            for (k, x) in row.iter().enumerate() {
-                let own = &b[k * stride + whole..][..line.len()];
-                for (sum, y) in line.iter_mut().zip(own) {
-                    *sum = x.mul_add(y.get(), *sum);
+            line.fill(-0.0);
+            for block in KBlocks::of_row(a.terms).iter() {
+                let mut chains = [0f32; WIDE];
+                for k in block {
+                    let own = &b[k * stride + whole..][..line.len()];
+                    for (chain, y) in chains.iter_mut().zip(own) {
+                        *chain = row[k].mul_add(y.get(), *chain);
+                    }
                 }
+                end_block(&mut chains, line);
             }
         }
     }
@@ -167,14 +179,18 @@ fn wide_sums<const R: usize>(
     first: usize,
     out: &mut [&mut [f32]],
 ) {
-    let mut sums = [[0f32; WIDE]; R];
-    for k in 0..a[0].len() {
-        let own = &b[k * stride..][..WIDE];
-        for (a, sums) in a.iter().zip(&mut sums) {
-            for (sum, y) in sums.iter_mut().zip(own) {
-                *sum = a[k].mul_add(y.get(), *sum);
+    let mut sums = [[-0f32; WIDE]; R];
+    for block in KBlocks::of_row(a[0].len()).iter() {
+        let mut chains = [[0f32; WIDE]; R];
+        for k in block {
+            let own = &b[k * stride..][..WIDE];
+            for (a, chains) in a.iter().zip(&mut chains) {
+                for (chain, y) in chains.iter_mut().zip(own) {
+                    *chain = a[k].mul_add(y.get(), *chain);
+                }
             }
         }
+        chains.iter_mut().zip(&mut sums).for_each(|(chains, sums)| end_block(chains, sums));
     }
     for (sums, line) in sums.iter().zip(out) {
         line[first..first + WIDE].copy_from_slice(sums);

@@ -17,12 +17,26 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The definition: one chain of fused multiply-adds for each element.
+/// The definition: chains of fused multiply-adds, whose sums are added in order. Each has 384
+/// terms, the last up to 576.
+pub(super) fn sum_of_chains(k: usize, term: impl Fn(usize) -> (f32, f32)) -> f32 {
+    let chain = |terms: std::ops::Range<usize>| {
+        terms.map(&term).fold(0f32, |sum, (a, b)| a.mul_add(b, sum))
+    };
+    let (mut sum, mut at) = (-0.0, 0);
+    while k - at > 576 {
+        sum += chain(at..at + 384);
+        at += 384;
+    }
+    sum + chain(at..k)
+}
+
+/// The product of two matrices by the definition.
 fn reference(m: usize, n: usize, k: usize, a: &[f32], b: impl Fn(usize, usize) -> f32) -> Vec<f32> {
     let mut c = vec![0.0; m * n];
     for i in 0..m {
         for j in 0..n {
-            c[i * n + j] = (0..k).fold(0f32, |s, p| a[i * k + p].mul_add(b(p, j), s));
+            c[i * n + j] = sum_of_chains(k, |p| (a[i * k + p], b(p, j)));
         }
     }
     c
@@ -82,9 +96,19 @@ proptest! {
 fn few_rows_are_chains() {
     let threads = Threads::new(2);
     for m in 1..=SMALL_M_ROWS + 1 {
-        for (n, k) in
-            [(1, 0), (130, 0), (100, 257), (33, 64), (8, 5), (64, 16), (16, 33), (1037, 70)]
-        {
+        for (n, k) in [
+            (1, 0),
+            (130, 0),
+            (100, 257),
+            (33, 64),
+            (8, 5),
+            (64, 16),
+            (16, 33),
+            (1037, 70),
+            (83, 576),
+            (83, 577),
+            (70, 1003),
+        ] {
             let (a, b) = (numbers(m * k, 3), numbers(k * n, 4));
             for layout in [Layout::Columns { stride: k }, Layout::Rows { stride: n }] {
                 let at = |p: usize, j: usize| match layout {
@@ -446,6 +470,42 @@ fn steps_in_registers_are_the_steps() {
     }
 }
 
+/// Many rows and a long k, with every post-op after the last block.
+#[test]
+fn long_sums_are_chains_of_blocks() {
+    let threads = Threads::new(2);
+    for (m, n, k) in [(31, 40, 577), (14, 17, 960), (23, 8, 1152), (9, 33, 2001)] {
+        let (a, b) = (numbers(m * k, 21), numbers(k * n, 22));
+        let (bias, matrix) = (numbers(n, 23), numbers(m * n, 24));
+        let layout = Layout::Rows { stride: n };
+        let to = (&threads, WeightArena::unpooled());
+        let packed =
+            Packed::new(to, UnalignedF32::of(&b), layout, RhsSize { k, n }, Precision::F32);
+        let plain = reference(m, n, k, &a, |p, j| b[p * n + j]);
+        let expected: Vec<f32> = plain
+            .iter()
+            .enumerate()
+            .map(|(i, sum)| (sum + bias[i % n] + matrix[i]).max(0.0))
+            .collect();
+        let post_ops = [
+            PostOp::Add(Operand::Columns(&bias)),
+            PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: n })),
+            PostOp::Unary(Unary::Relu),
+        ];
+        for b in [Rhs::Packed(&packed), Rhs::Unpacked(UnalignedF32::of(&b), layout)] {
+            let mut c = vec![f32::NAN; m * n];
+            let a = Lhs::Rows { values: &a, stride: k };
+            let precision = Precision::F32;
+            Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &post_ops }.run(
+                &threads,
+                &ScratchPool::default(),
+                &mut c,
+            );
+            assert_eq!(c, expected, "{m} {n} {k}");
+        }
+    }
+}
+
 #[test]
 fn factors_multiply_the_columns_of_a() {
     let (m, n, k, rows) = (30, 20, 7, 10);
@@ -470,7 +530,8 @@ fn factors_multiply_the_columns_of_a() {
 fn columns_of_a_may_lie_in_several_matrices() {
     let threads = Threads::new(2);
     let (m, n) = (61, 50);
-    for (columns, precision) in [33, 40]
+    // Of 700 elements each, blocks along k begin within a matrix; of 192, with one.
+    for (columns, precision) in [33, 40, 192, 700]
         .iter()
         .flat_map(|c| [Precision::F32, Precision::Bf16].map(|precision| (*c, precision)))
     {

@@ -25,9 +25,20 @@ fn axes() -> impl Iterator<Item = [Window; 2]> {
 #[test]
 fn few_outputs_agree_with_the_definition() {
     for [height, width] in axes() {
-        for (inputs, outputs) in
-            [(1, 1), (8, 1), (3, 2), (8, 3), (35, 4), (5, 5), (16, 6), (3, 7), (33, 8), (3, 9)]
-        {
+        for (inputs, outputs) in [
+            (1, 1),
+            (8, 1),
+            (3, 2),
+            (8, 3),
+            (35, 4),
+            (5, 5),
+            (16, 6),
+            (3, 7),
+            (33, 8),
+            (3, 9),
+            (90, 1),
+            (240, 2),
+        ] {
             let conv = Convolution {
                 batch: 2,
                 axes: [Window::NONE, height, width],

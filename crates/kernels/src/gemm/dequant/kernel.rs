@@ -9,11 +9,13 @@ use crate::base::simd::Portable;
 use crate::base::simd::{Avx2, Avx512, Vector};
 use crate::base::simd::{Integral, prefetch};
 use crate::gemm::dequant::format::{PackedLayout, WeightFormat};
+use crate::gemm::k_blocks::KBlocks;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::pack::bf16::store_pairs;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
 use crate::gemm::tuning::{DEQUANT_FEW_ROWS, DEQUANT_PREFETCH, DEQUANT_ROWS, dequant_rows};
+use std::ops::Range;
 
 /// The most columns of a panel.
 pub(super) const WIDTH: usize = 32;
@@ -160,21 +162,19 @@ unsafe fn perform<V: Integral, const P: usize>(panel: Panel<'_>, task: Task<'_>)
         match task {
             Task::Widen(to) => dequantize::<V, P>(panel, &mut RowSink { to }),
             Task::One(a, to) => {
-                let mut sums = Sums::<V, 1, P> { a: [a], sums: [[V::zero(); P]] };
+                let mut sums = Sums::<V, 1, P>::new([a]);
                 dequantize(panel, &mut sums);
                 sums.store(to);
             }
             Task::Few([a, b, c, d, ..], to) => {
-                let (a, sums) = ([a, b, c, d], [[V::zero(); P]; DEQUANT_FEW_ROWS]);
-                let mut sums = Sums::<V, DEQUANT_FEW_ROWS, P> { a, sums };
+                let mut sums = Sums::<V, DEQUANT_FEW_ROWS, P>::new([a, b, c, d]);
                 dequantize(panel, &mut sums);
                 sums.store(to);
             }
             Task::Many(a, to) => {
                 // Only AVX-512 has registers for this many.
                 assert!(V::LANES == 16);
-                let mut sums =
-                    Sums::<V, DEQUANT_ROWS, P> { a, sums: [[V::zero(); P]; DEQUANT_ROWS] };
+                let mut sums = Sums::<V, DEQUANT_ROWS, P>::new(a);
                 dequantize(panel, &mut sums);
                 sums.store(to);
             }
@@ -187,6 +187,13 @@ trait Sink<V, const P: usize> {
     /// # Safety
     /// The sink has memory or an operand for this k; the instruction set of `V` is available.
     unsafe fn take(&mut self, term: usize, row: [V; P]);
+
+    /// Ends a block along k.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn end_block(&mut self) {}
 }
 
 /// Writes all rows to memory.
@@ -233,10 +240,23 @@ impl Sink<Avx512, 2> for Pairs {
 /// Sums over k of rows of A times the panel.
 struct Sums<V, const R: usize, const P: usize> {
     a: [*const f32; R],
+    /// Those of the block along k that is being read.
+    chains: [[V; P]; R],
+    /// Those of the blocks before it.
     sums: [[V; P]; R],
 }
 
 impl<V: Integral, const R: usize, const P: usize> Sums<V, R, P> {
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn new(a: [*const f32; R]) -> Self {
+        // The first block's sums are added to -0, which changes no number.
+        // SAFETY: the caller's promise.
+        let (chains, sums) = unsafe { ([[V::zero(); P]; R], [[V::splat(-0.0); P]; R]) };
+        Sums { a, chains, sums }
+    }
+
     /// # Safety
     /// The instruction set of `V` is available.
     #[inline(always)]
@@ -259,7 +279,20 @@ impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
             unsafe {
                 let x = V::splat(*self.a[i].add(term));
                 for p in 0..P {
-                    self.sums[i][p] = x.fma(row[p], self.sums[i][p]);
+                    self.chains[i][p] = x.fma(row[p], self.chains[i][p]);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn end_block(&mut self) {
+        for i in 0..R {
+            for p in 0..P {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    self.sums[i][p] = self.sums[i][p].add(self.chains[i][p]);
+                    self.chains[i][p] = V::zero();
                 }
             }
         }
@@ -297,48 +330,100 @@ unsafe fn dequantize_as<V: Integral, const P: usize, const EXACT: bool>(
     unsafe {
         let mut from = panel.bytes.as_ptr().add(panel.layout.elements());
         if format == WeightFormat::F16 {
-            for term in 0..k {
-                let mut row = [V::zero(); P];
-                for p in 0..P {
-                    row[p] = V::load_halves(from.add(2 * p * V::LANES));
+            for block in KBlocks::of_row(k).iter() {
+                for term in block {
+                    let mut row = [V::zero(); P];
+                    for p in 0..P {
+                        row[p] = V::load_halves(from.add(2 * p * V::LANES));
+                    }
+                    sink.take(term, row);
+                    from = next(from, 2 * P * V::LANES);
                 }
-                sink.take(term, row);
-                from = next(from, 2 * P * V::LANES);
+                sink.end_block();
             }
             return;
         }
         let mut scales = panel.bytes.as_ptr().cast::<f32>();
         let mut zeros = panel.bytes.as_ptr().add(panel.layout.zeros());
+        let blocks = KBlocks::of_row(k);
+        let mut block = blocks.block(0);
         for first in (0..panel.layout.groups()).map(|i| i * group) {
             let scale = Scales::<V, P, EXACT>::load(scales, zeros);
             scales = scales.add(P * V::LANES);
             zeros = zeros.add(P * V::LANES);
-            if matches!(format, WeightFormat::U8 | WeightFormat::I8) {
-                for term in first..first + group {
-                    let mut row = [V::zero(); P];
-                    for p in 0..P {
-                        row[p] = scale.apply(V::load_bytes(from.add(p * V::LANES)), p);
-                    }
-                    sink.take(term, row);
-                    from = next(from, P * V::LANES);
+            let mut term = first;
+            while term < first + group {
+                if term == block.end {
+                    sink.end_block();
+                    block = blocks.block(term);
                 }
-                continue;
-            }
-            for term in (first..first + group).step_by(2) {
-                let (mut low, mut high) = ([V::zero(); P], [V::zero(); P]);
-                for p in 0..P {
-                    let [even, odd] = V::load_nibbles(from.add(p * V::LANES));
-                    (low[p], high[p]) = (scale.apply(even, p), scale.apply(odd, p));
+                let end = block.end.min(first + group);
+                if matches!(format, WeightFormat::U8 | WeightFormat::I8) {
+                    from = dequantize_bytes(&scale, from, term..end, sink);
+                } else {
+                    from = dequantize_nibbles(&scale, from, term..end, sink);
                 }
-                sink.take(term, low);
-                // With odd k, the last element has no partner.
-                if term + 1 < k {
-                    sink.take(term + 1, high);
-                }
-                from = next(from, P * V::LANES);
+                term = end;
             }
         }
+        sink.end_block();
     }
+}
+
+/// Dequantizes elements of a group that are bytes; returns the address of the next row.
+///
+/// # Safety
+/// As [`dequantize`]; `from` is the row of the first element along k.
+#[inline(always)]
+unsafe fn dequantize_bytes<V: Integral, const P: usize, const EXACT: bool>(
+    scale: &Scales<V, P, EXACT>,
+    mut from: *const u8,
+    terms: Range<usize>,
+    sink: &mut impl Sink<V, P>,
+) -> *const u8 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for term in terms {
+            let mut row = [V::zero(); P];
+            for p in 0..P {
+                row[p] = scale.apply(V::load_bytes(from.add(p * V::LANES)), p);
+            }
+            sink.take(term, row);
+            from = next(from, P * V::LANES);
+        }
+    }
+    from
+}
+
+/// Dequantizes elements of a group of which two neighbours along k share a byte; returns the
+/// address of the next row. If there is an odd number, the last shares its byte with nothing.
+///
+/// # Safety
+/// As [`dequantize_bytes`].
+#[inline(always)]
+unsafe fn dequantize_nibbles<V: Integral, const P: usize, const EXACT: bool>(
+    scale: &Scales<V, P, EXACT>,
+    mut from: *const u8,
+    terms: Range<usize>,
+    sink: &mut impl Sink<V, P>,
+) -> *const u8 {
+    debug_assert!(terms.start.is_multiple_of(2));
+    // SAFETY: the caller's promise.
+    unsafe {
+        for term in terms.clone().step_by(2) {
+            let (mut low, mut high) = ([V::zero(); P], [V::zero(); P]);
+            for p in 0..P {
+                let [even, odd] = V::load_nibbles(from.add(p * V::LANES));
+                (low[p], high[p]) = (scale.apply(even, p), scale.apply(odd, p));
+            }
+            sink.take(term, low);
+            if term + 1 < terms.end {
+                sink.take(term + 1, high);
+            }
+            from = next(from, P * V::LANES);
+        }
+    }
+    from
 }
 
 /// The scales of a group, and what is added to its elements: before they are scaled, or after if

@@ -1,16 +1,21 @@
 //! The arguments of a microkernel, and the size of its block.
 
 use crate::base::isa::{Isa, isa};
+use crate::gemm::k_blocks::KBlocks;
 use crate::gemm::output::Out;
 use crate::gemm::precision::Precision;
 use crate::gemm::prefetch::Prefetch;
 use crate::gemm::source::Source;
+use std::ops::Range;
 
 /// The most rows of a block on any instruction set.
 pub(crate) const MAX_ROWS: usize = 14;
 
+/// The most columns of a block on any instruction set.
+pub(crate) const MAX_COLUMNS: usize = 32;
+
 /// What a block computes: `c[i][j] = Σ a[run][i][k] · b[run][k][j]` over runs and k, in that order,
-/// from 0; then the post-ops in registers.
+/// block after block along k; then the post-ops in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct MicrokernelArgs {
     /// The addresses of A.
@@ -23,8 +28,53 @@ pub(crate) struct MicrokernelArgs {
     pub(crate) b: *const f32,
     /// What is prefetched, spread evenly along k: parts of B and of A that are read later.
     pub(crate) ahead: Prefetch,
+    /// The blocks along k, in lanes of all runs.
+    pub(crate) k_blocks: KBlocks,
     /// The destination of the block.
     pub(crate) out: Out,
+}
+
+/// A block along k of what a microkernel multiplies: a part of a run, or whole runs.
+pub(crate) struct Terms {
+    /// The first run, and the number of runs.
+    pub(crate) first: usize,
+    pub(crate) runs: usize,
+    /// Lanes of each run that are left out, and those behind them that are multiplied.
+    pub(crate) skip: usize,
+    pub(crate) k: usize,
+    /// A row of columns for each run and k.
+    pub(crate) b: *const f32,
+    /// What is prefetched meanwhile.
+    pub(crate) ahead: Prefetch,
+}
+
+impl MicrokernelArgs {
+    /// All of k as one block.
+    #[inline(always)]
+    pub(crate) fn whole(&self) -> Terms {
+        let MicrokernelArgs { runs, k, b, ahead, .. } = *self;
+        Terms { first: 0, runs, skip: 0, k, b, ahead }
+    }
+
+    /// A block along k, which is a range of lanes counted over all runs. Rows of the panel have
+    /// `width` columns.
+    ///
+    /// # Safety
+    /// There are these lanes.
+    #[inline(always)]
+    pub(crate) unsafe fn terms(&self, lanes: Range<usize>, width: usize) -> Terms {
+        let MicrokernelArgs { runs, k, b, ahead, .. } = *self;
+        // Without a division where there is one run, as in most GEMMs.
+        let (first, skip) =
+            if runs == 1 { (0, lanes.start) } else { (lanes.start / k, lanes.start % k) };
+        let is_part = lanes.len() <= k - skip;
+        let (runs, k) = if is_part { (1, lanes.len()) } else { (lanes.len() / k, k) };
+        debug_assert!(lanes.len() == runs * k && (runs == 1 || skip == 0));
+        debug_assert!(first + runs <= self.runs);
+        // SAFETY: the caller's promise.
+        let b = unsafe { b.add(lanes.start * width) };
+        Terms { first, runs, skip, k, b, ahead: ahead.after(lanes.start) }
+    }
 }
 
 /// Rows of a block (mr) for the instruction set in use.

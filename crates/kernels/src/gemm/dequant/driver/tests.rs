@@ -3,6 +3,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::{UnalignedF32, f16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::gemm::tests::sum_of_chains;
 use crate::gemm::{
     Compressed, CompressedPanels, GroupParams, Layout, Operand, Packed, PostOp, Precision, Rhs,
     RhsSize, WeightFormat,
@@ -82,6 +83,11 @@ fn compressed_sums_are_chains_along_k() {
         (40, 70, 128, 32),
         (2, 8, 0, 2),
         (1, 600, 320, 64),
+        // Blocks along k begin with a group, or within one.
+        (1, 70, 1152, 128),
+        (3, 33, 1000, 1000),
+        (7, 40, 1000, 200),
+        (40, 33, 1152, 576),
     ];
     for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
     {
@@ -104,8 +110,8 @@ fn compressed_sums_are_chains_along_k() {
                 gemm.run(&threads, &ScratchPool::default(), &mut c);
                 for (at, found) in c.iter().enumerate() {
                     let (i, j) = (at / n, at % n);
-                    let chain = |s: f32, p: usize| a[i * k + p].mul_add(of.values[p * n + j], s);
-                    let expected = (0..k).fold(0.0, chain) + bias[j];
+                    let term = |p: usize| (a[i * k + p], of.values[p * n + j]);
+                    let expected = sum_of_chains(k, term) + bias[j];
                     assert_eq!(*found, expected, "{format:?} {by_rows} {m} {n} {k} at {i} {j}");
                 }
             }
@@ -158,7 +164,7 @@ fn rows_of_nibbles_can_be_odd() {
     let mut c = vec![f32::NAN; n];
     gemm.run(&Threads::new(1), &ScratchPool::default(), &mut c);
     for (j, found) in c.iter().enumerate() {
-        let expected = (0..k).fold(0f32, |s, p| a[p].mul_add(of.values[p * n + j], s));
+        let expected = sum_of_chains(k, |p| (a[p], of.values[p * n + j]));
         assert_eq!(*found, expected, "column {j}");
     }
 }

@@ -4,11 +4,11 @@ use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::gemm::*;
 
-/// Compares a GEMM, with element `i` of row `row` of A equal to `of(row, i)`, with one chain of
-/// fused multiply-adds per element.
+/// Compares a GEMM, with element `i` of row `row` of A equal to `of(row, i)`, with chains of fused
+/// multiply-adds.
 fn is_chains(
     (m, n, k): (usize, usize, usize),
-    a: Lhs<'_>,
+    (a, blocks): (Lhs<'_>, KBlocks),
     of: impl Fn(usize, usize) -> f32,
     what: &str,
 ) {
@@ -23,8 +23,11 @@ fn is_chains(
     gemm.run(&threads, &ScratchPool::default(), &mut c);
     for (i, found) in c.iter().enumerate() {
         let (row, column) = (i / n, i % n);
-        let chain = (0..k).fold(0f32, |sum, p| of(row, p).mul_add(b[p * n + column], sum));
-        assert_eq!(*found, chain, "{what}: {row} {column}");
+        let chain = |block: std::ops::Range<usize>| {
+            block.fold(0f32, |sum, p| of(row, p).mul_add(b[p * n + column], sum))
+        };
+        let sum = blocks.iter().map(chain).fold(-0.0, |sum, chain| sum + chain);
+        assert_eq!(*found, sum, "{what}: {row} {column}");
     }
 }
 
@@ -40,18 +43,20 @@ fn rows_that_lie_pages_apart_are_chains() {
         [(1024, 1024), (2048, 2048), (1024, 1008), (1024, 1003)].map(|s| (*m, s.0, s.1))
     }) {
         let a = Lhs::Rows { values: &all, stride };
-        is_chains((m, 45, k), a, |row, i| all[row * stride + i], &format!("{m} {stride} {k}"));
+        let of = |row: usize, i: usize| all[row * stride + i];
+        is_chains((m, 45, k), (a, KBlocks::of_row(k)), of, &format!("{m} {stride} {k}"));
     }
 }
 
-/// Runs in any order, of rows that are whole pages.
+/// Runs in any order, of rows that are whole pages; blocks along k are parts of runs.
 #[test]
 fn runs_that_lie_pages_apart_are_chains() {
-    let (m, run) = (25, 1024);
+    let (m, run) = (25, 3072);
     let all = values(9 * run);
     let runs: Vec<u32> = (0..2 * m as u32).map(|i| i * 5 % 9).collect();
     let of = |row: usize, i: usize| all[runs[2 * row + i / run] as usize * run + i % run];
-    is_chains((m, 33, 2 * run), Lhs::Runs { values: &all, runs: &runs, run }, of, "runs");
+    let a = (Lhs::Runs { values: &all, runs: &runs, run }, KBlocks::of_row(2 * run));
+    is_chains((m, 33, 2 * run), a, of, "runs");
 }
 
 /// Windows with positions that are pages apart, and taps outside the input.
@@ -73,5 +78,5 @@ fn windows_that_lie_pages_apart_are_chains() {
         let at = axes[1].position(y, tap / 3).zip(axes[2].position(x, tap % 3));
         at.map_or(0.0, |(y, x)| input[(y * width + x) * channels + i % channels])
     };
-    is_chains((m, 40, k), Lhs::Im2col(&windows), of, "windows");
+    is_chains((m, 40, k), (Lhs::Im2col(&windows), windows.k_blocks()), of, "windows");
 }

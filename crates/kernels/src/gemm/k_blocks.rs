@@ -1,0 +1,151 @@
+//! Divides a long k into blocks (k-blocking), so that the rounding errors of a sum grow with the
+//! root of a block's length and not with that of k.
+//!
+//! The sums of a block are one chain of fused multiply-adds from 0, and those of the blocks are
+//! added in order. Where blocks begin depends on the sizes alone, never on the instruction set, the
+//! tiling, or where the elements lie in memory.
+
+use std::ops::Range;
+
+/// Elements of a block, as in OpenBLAS on most x86-64 CPUs.
+const BLOCK: usize = 384;
+
+/// The most elements of a block: a rest up to this is not divided. 3×3×64 is one block.
+pub(crate) const LONGEST_BLOCK: usize = 576;
+
+/// Blocks of elements along k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KBlocks {
+    /// Elements along k.
+    k: usize,
+    /// No block crosses a multiple of this; it divides `k`.
+    span: usize,
+    /// Blocks are whole pieces; it divides `span`.
+    piece: usize,
+}
+
+impl KBlocks {
+    /// Blocks of a row of A.
+    pub(crate) fn of_row(k: usize) -> KBlocks {
+        KBlocks { k, span: k, piece: 1 }
+    }
+
+    /// A single block.
+    pub(crate) fn whole(k: usize) -> KBlocks {
+        KBlocks { k, span: k, piece: k }
+    }
+
+    /// Blocks of a window of `k` elements, in lines of `line` elements and taps of `channels`: they
+    /// are whole lines, or whole taps of a line, or parts of a tap.
+    pub(crate) fn of_window(k: usize, line: usize, channels: usize) -> KBlocks {
+        if line <= LONGEST_BLOCK {
+            KBlocks { k, span: k, piece: line }
+        } else if channels <= LONGEST_BLOCK {
+            KBlocks { k, span: line, piece: channels }
+        } else {
+            KBlocks { k, span: channels, piece: 1 }
+        }
+    }
+
+    /// Whether there is a single block.
+    pub(crate) fn is_one(self) -> bool {
+        self.k <= LONGEST_BLOCK || self.piece == self.k
+    }
+
+    /// Whether each block is part of a run, or whole runs, if k is runs of `run` elements.
+    pub(crate) fn suit_runs(self, run: usize) -> bool {
+        let step = self.step();
+        self.is_one()
+            || run.is_multiple_of(self.span)
+            || run.is_multiple_of(step)
+            || step.is_multiple_of(run)
+    }
+
+    /// The end of the last block.
+    #[inline(always)]
+    pub(crate) fn end(self) -> usize {
+        self.k
+    }
+
+    /// The block that begins at element `at`.
+    #[inline(always)]
+    pub(crate) fn block(self, at: usize) -> Range<usize> {
+        if self.is_one() {
+            return at..self.k;
+        }
+        let left = if self.span == self.k { self.k - at } else { self.span - at % self.span };
+        at..at + if left > LONGEST_BLOCK { self.step() } else { left }
+    }
+
+    /// All blocks in order; at least one, which is empty if k is 0.
+    #[inline(always)]
+    pub(crate) fn iter(self) -> impl Iterator<Item = Range<usize>> {
+        let next = move |last: &Range<usize>| (last.end < self.k).then(|| self.block(last.end));
+        std::iter::successors(Some(self.block(0)), next)
+    }
+
+    /// Elements of each block but the last of a span.
+    #[inline(always)]
+    fn step(self) -> usize {
+        let piece = self.piece.max(1);
+        (BLOCK / piece).max(1) * piece
+    }
+}
+
+/// Adds the sums of a block to those of the blocks before it, and starts the next from 0.
+#[inline(always)]
+pub(crate) fn end_block(chains: &mut [f32], sums: &mut [f32]) {
+    for (sum, chain) in sums.iter_mut().zip(chains) {
+        *sum += *chain;
+        *chain = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(blocks: KBlocks) -> Vec<usize> {
+        blocks.iter().map(|block| block.end).collect()
+    }
+
+    #[test]
+    fn rows_are_blocks_of_384_and_a_rest_of_up_to_576() {
+        assert_eq!(ends(KBlocks::of_row(0)), [0]);
+        assert_eq!(ends(KBlocks::of_row(576)), [576]);
+        assert_eq!(ends(KBlocks::of_row(577)), [384, 577]);
+        assert_eq!(ends(KBlocks::of_row(960)), [384, 960]);
+        assert_eq!(ends(KBlocks::of_row(1000)), [384, 768, 1000]);
+        assert_eq!(ends(KBlocks::whole(1000)), [1000]);
+    }
+
+    #[test]
+    fn windows_are_lines_or_taps_or_parts_of_taps() {
+        let window = |taps: usize, channels: usize| {
+            ends(KBlocks::of_window(taps * taps * channels, taps * channels, channels))
+        };
+        assert_eq!(window(3, 64), [576]);
+        assert_eq!(window(3, 128), [384, 768, 1152]);
+        assert_eq!(window(3, 192), [576, 1152, 1728]);
+        assert_eq!(window(5, 40), [200, 400, 600, 1000]);
+        assert_eq!(window(3, 256), [256, 768, 1024, 1536, 1792, 2304]);
+        assert_eq!(window(1, 1000), ends(KBlocks::of_row(1000)));
+        assert_eq!(window(2, 600)[..4], [384, 600, 984, 1200]);
+    }
+
+    #[test]
+    fn runs_suit_if_no_block_ends_within_one_that_it_does_not_begin_in() {
+        for k in [600, 768, 1200, 1536, 3000] {
+            let blocks = KBlocks::of_row(k);
+            for run in (1..=k).filter(|run| k % run == 0) {
+                let suits = blocks.iter().all(|block| {
+                    let is_part = block.start / run == (block.end - 1) / run;
+                    is_part || block.start % run == 0 && block.end % run == 0
+                });
+                assert!(suits || !blocks.suit_runs(run), "{k} in runs of {run}");
+            }
+        }
+        assert!(KBlocks::of_row(1536).suit_runs(768) && KBlocks::of_row(1024).suit_runs(32));
+        assert!(!KBlocks::of_row(1280).suit_runs(80));
+    }
+}
