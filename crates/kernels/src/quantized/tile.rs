@@ -1,8 +1,10 @@
 //! Sizes of tiles and blocks, and the instructions that multiply them.
 
-use crate::base::amx::has_byte_tiles;
-use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
+use crate::base::amx::has_byte_tiles;
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 use crate::quantized::tuning::MIN_ROWS;
 
 /// The most elements along k: their sum fits 32 bits.

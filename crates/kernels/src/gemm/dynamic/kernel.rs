@@ -5,7 +5,9 @@ use super::dot::{Dot4, Plain};
 use super::dot::{Madd256, Vnni256, Vnni512};
 use super::pack::DynamicPanel;
 use super::rows::{GROUP, RowGroups};
-use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 #[cfg(target_arch = "aarch64")]
 use crate::base::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]
