@@ -8,6 +8,11 @@ use crate::base::num::{f16, f16_to_f32};
 
 /// A vector register of f32 lanes.
 ///
+/// A vector is proof of its instruction set, so what takes vectors asserts nothing of it. Kernels
+/// assert it where they begin, and again by [`Vector::zero`], which makes most of their vectors.
+/// [`Vector::splat`] does not: the kernels of development builds would take twice the time. Loads
+/// and stores assert what they are told of the memory: that it is not null.
+///
 /// # Safety
 /// Every method does what its documentation says, on any CPU with the instruction set.
 pub(crate) unsafe trait Vector: Copy {
@@ -136,6 +141,7 @@ pub(crate) unsafe trait Integral: Vector {
     unsafe fn load_masked_bytes(from: *const u8, count: usize) -> Self {
         let mut bytes = [0u8; MOST_LANES];
         assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
+        debug_assert!(count == 0 || !from.is_null());
         // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
         unsafe {
             if count == Self::LANES {
@@ -154,6 +160,7 @@ pub(crate) unsafe trait Integral: Vector {
     unsafe fn store_masked_bytes(self, to: *mut u8, count: usize) {
         let mut bytes = [0u8; MOST_LANES];
         assert!(count <= Self::LANES && Self::LANES <= MOST_LANES);
+        debug_assert!(count == 0 || !to.is_null());
         // SAFETY: the caller's promise; the array has no fewer lanes than a vector.
         unsafe {
             if count == Self::LANES {
@@ -218,12 +225,14 @@ unsafe impl Vector for Portable {
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Portable {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller's promise.
         Portable(unsafe { from.cast::<[f32; 4]>().read_unaligned() })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
+        debug_assert!(!to.is_null());
         // SAFETY: the caller's promise.
         unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) }
     }
@@ -235,6 +244,7 @@ unsafe impl Vector for Portable {
 
     #[inline(always)]
     unsafe fn load_masked(from: *const f32, count: usize) -> Portable {
+        debug_assert!(count == 0 || !from.is_null());
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe { from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count.min(4)) };
@@ -243,6 +253,7 @@ unsafe impl Vector for Portable {
 
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut f32, count: usize) {
+        debug_assert!(count == 0 || !to.is_null());
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count.min(4)) };
     }
@@ -274,6 +285,7 @@ unsafe impl Vector for Portable {
 unsafe impl Spread for Portable {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Portable {
+        debug_assert!(each.is_power_of_two() && each <= Self::LANES && i < each);
         Portable(std::array::from_fn(|lane| self.0[(lane & !(each - 1)) + i]))
     }
 }
@@ -282,6 +294,7 @@ unsafe impl Spread for Portable {
 unsafe impl Integral for Portable {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
+        debug_assert!(!a.is_null() && !b.is_null());
         // SAFETY: the caller's promise.
         let [a, b] = unsafe { [a, b].map(|from| from.cast::<[i32; 4]>().read_unaligned()) };
         Portable(std::array::from_fn(|i| a[i].wrapping_sub(b[i]) as f32))
@@ -289,6 +302,7 @@ unsafe impl Integral for Portable {
 
     #[inline(always)]
     unsafe fn load_bytes(from: *const u8) -> Portable {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller's promise.
         let bytes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
         Portable(bytes.map(f32::from))
@@ -296,6 +310,7 @@ unsafe impl Integral for Portable {
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [Portable; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller's promise.
         let bytes = unsafe { from.cast::<[u8; 4]>().read_unaligned() };
         [0, 4].map(|shift| Portable(bytes.map(|byte| f32::from(byte >> shift & 15))))
@@ -303,6 +318,7 @@ unsafe impl Integral for Portable {
 
     #[inline(always)]
     unsafe fn load_halves(from: *const u8) -> Portable {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller's promise.
         let bits = unsafe { from.cast::<[u16; 4]>().read_unaligned() };
         Portable(bits.map(|bits| f16_to_f32(f16::from_bits(bits))))
@@ -310,6 +326,7 @@ unsafe impl Integral for Portable {
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
+        debug_assert!(!to.is_null());
         debug_assert!(self.0.iter().all(|x| (0.0..=255.0).contains(x)), "{:?}", self.0);
         // SAFETY: the caller promises valid memory and values that fit.
         unsafe {

@@ -26,12 +26,14 @@ unsafe impl Vector for Neon {
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Neon {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller promises valid memory.
         Neon(unsafe { vld1q_f32(from) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
+        debug_assert!(!to.is_null());
         // SAFETY: the caller promises valid memory.
         unsafe { vst1q_f32(to, self.0) }
     }
@@ -44,6 +46,7 @@ unsafe impl Vector for Neon {
 
     #[inline(always)]
     unsafe fn load_masked(from: *const f32, count: usize) -> Neon {
+        debug_assert!(count == 0 || !from.is_null());
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe {
@@ -54,6 +57,7 @@ unsafe impl Vector for Neon {
 
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut f32, count: usize) {
+        debug_assert!(count == 0 || !to.is_null());
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe {
@@ -91,6 +95,7 @@ unsafe impl Vector for Neon {
 unsafe impl Spread for Neon {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Neon {
+        debug_assert!(each.is_power_of_two() && each <= Self::LANES && i < each);
         let (mut lanes, mut spread) = ([0f32; 4], [0f32; 4]);
         // SAFETY: NEON is part of AArch64, and the arrays have four lanes.
         unsafe {
@@ -107,12 +112,14 @@ unsafe impl Spread for Neon {
 unsafe impl Integral for Neon {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Neon {
+        debug_assert!(!a.is_null() && !b.is_null());
         // SAFETY: NEON is part of AArch64, and the caller promises valid memory.
         unsafe { Neon(vcvtq_f32_s32(vsubq_s32(vld1q_s32(a), vld1q_s32(b)))) }
     }
 
     #[inline(always)]
     unsafe fn load_bytes(from: *const u8) -> Neon {
+        debug_assert!(!from.is_null());
         // SAFETY: NEON is part of AArch64, and the caller promises valid memory.
         unsafe {
             let bytes = from.cast::<[u8; 4]>().read_unaligned().map(f32::from);
@@ -122,6 +129,7 @@ unsafe impl Integral for Neon {
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [Neon; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: as above.
         unsafe {
             let bytes = from.cast::<[u8; 4]>().read_unaligned();
@@ -133,6 +141,7 @@ unsafe impl Integral for Neon {
 
     #[inline(always)]
     unsafe fn load_halves(from: *const u8) -> Neon {
+        debug_assert!(!from.is_null());
         // SAFETY: as above.
         unsafe {
             let bits = from.cast::<[u16; 4]>().read_unaligned();
@@ -143,9 +152,12 @@ unsafe impl Integral for Neon {
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
+        debug_assert!(!to.is_null());
         // SAFETY: NEON is part of AArch64, and the caller promises valid memory and values that
         // fit.
         unsafe {
+            let values = std::mem::transmute::<float32x4_t, [f32; 4]>(self.0);
+            debug_assert!(values.iter().all(|x| (0.0..=255.0).contains(x)), "{values:?}");
             let mut lanes = [0u32; 4];
             vst1q_u32(lanes.as_mut_ptr(), vcvtnq_u32_f32(self.0));
             to.cast::<[u8; 4]>().write_unaligned(lanes.map(|x| x as u8));

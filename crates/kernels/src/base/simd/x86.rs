@@ -1,6 +1,7 @@
 //! Vectors of AVX2 and AVX-512.
 
 use super::{Integral, Spread, Vector};
+use crate::base::isa::Isa;
 use std::arch::x86_64::*;
 
 /// Eight lanes of AVX2 with FMA.
@@ -13,6 +14,7 @@ unsafe impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn zero() -> Avx2 {
+        debug_assert!(is_x86_feature_detected!("fma"));
         // SAFETY: the caller has AVX.
         Avx2(unsafe { _mm256_setzero_ps() })
     }
@@ -25,12 +27,14 @@ unsafe impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Avx2 {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX and promises valid memory.
         Avx2(unsafe { _mm256_loadu_ps(from) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
+        debug_assert!(!to.is_null());
         // SAFETY: the caller has AVX and promises valid memory.
         unsafe { _mm256_storeu_ps(to, self.0) }
     }
@@ -43,12 +47,14 @@ unsafe impl Vector for Avx2 {
 
     #[inline(always)]
     unsafe fn load_masked(from: *const f32, count: usize) -> Avx2 {
+        debug_assert!(count == 0 || !from.is_null());
         // SAFETY: the caller has AVX2; lanes that are masked out are not read.
         Avx2(unsafe { _mm256_maskload_ps(from, first_lanes(count)) })
     }
 
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut f32, count: usize) {
+        debug_assert!(count == 0 || !to.is_null());
         // SAFETY: the caller has AVX2 and promises that so many lanes are valid.
         unsafe { store_first(to, count, self.0) }
     }
@@ -82,6 +88,7 @@ unsafe impl Vector for Avx2 {
 unsafe impl Spread for Avx2 {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Avx2 {
+        debug_assert!(each.is_power_of_two() && each <= Self::LANES && i < each);
         // SAFETY: the caller has AVX2.
         unsafe {
             let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -96,6 +103,7 @@ unsafe impl Spread for Avx2 {
 unsafe impl Integral for Avx2 {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx2 {
+        debug_assert!(!a.is_null() && !b.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe {
             let (a, b) = (_mm256_loadu_si256(a.cast()), _mm256_loadu_si256(b.cast()));
@@ -105,6 +113,7 @@ unsafe impl Integral for Avx2 {
 
     #[inline(always)]
     unsafe fn load_bytes(from: *const u8) -> Avx2 {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe {
             let bytes = _mm_loadl_epi64(from.cast());
@@ -114,6 +123,7 @@ unsafe impl Integral for Avx2 {
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [Avx2; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe {
             let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast()));
@@ -125,14 +135,17 @@ unsafe impl Integral for Avx2 {
 
     #[inline(always)]
     unsafe fn load_halves(from: *const u8) -> Avx2 {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX2, with F16C, and promises valid memory.
         unsafe { Avx2(_mm256_cvtph_ps(_mm_loadu_si128(from.cast()))) }
     }
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
+        debug_assert!(!to.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe {
+            debug_assert!(are_bytes(self.0));
             let whole = _mm256_cvtps_epi32(self.0);
             let (low, high) = (_mm256_castsi256_si128(whole), _mm256_extracti128_si256::<1>(whole));
             let words = _mm_packus_epi32(low, high);
@@ -147,6 +160,7 @@ unsafe impl Integral for Avx2 {
 /// The CPU has AVX2.
 #[inline(always)]
 unsafe fn first_lanes(count: usize) -> __m256i {
+    debug_assert!(is_x86_feature_detected!("avx2"));
     let count = count.min(8) as i32;
     // SAFETY: the caller's promise.
     unsafe {
@@ -161,6 +175,7 @@ unsafe fn first_lanes(count: usize) -> __m256i {
 /// The CPU has AVX2; the first `count` lanes are valid memory.
 #[inline(always)]
 unsafe fn store_first(to: *mut f32, count: usize, lanes: __m256) {
+    debug_assert!(count == 0 || !to.is_null());
     // SAFETY: the caller's promise.
     unsafe {
         if count >= 8 {
@@ -183,6 +198,14 @@ unsafe fn store_first(to: *mut f32, count: usize, lanes: __m256) {
     }
 }
 
+/// Whether all lanes are between 0 and 255.
+#[target_feature(enable = "avx")]
+fn are_bytes(lanes: __m256) -> bool {
+    let above = _mm256_cmp_ps::<_CMP_GE_OQ>(lanes, _mm256_setzero_ps());
+    let below = _mm256_cmp_ps::<_CMP_LE_OQ>(lanes, _mm256_set1_ps(255.0));
+    _mm256_movemask_ps(_mm256_and_ps(above, below)) == 0xff
+}
+
 /// The values of a nibble.
 const NIBBLES: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.];
 
@@ -196,6 +219,7 @@ unsafe impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn zero() -> Avx512 {
+        debug_assert!(is_x86_feature_detected!("avx512f"));
         // SAFETY: the caller has AVX-512.
         Avx512(unsafe { _mm512_setzero_ps() })
     }
@@ -208,12 +232,14 @@ unsafe impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Avx512 {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         Avx512(unsafe { _mm512_loadu_ps(from) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
+        debug_assert!(!to.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe { _mm512_storeu_ps(to, self.0) }
     }
@@ -226,6 +252,7 @@ unsafe impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn load_masked(from: *const f32, count: usize) -> Avx512 {
+        debug_assert!(count == 0 || !from.is_null());
         let mask = first_of_16(count);
         // SAFETY: the caller has AVX-512; lanes that are masked out are not read.
         Avx512(unsafe { _mm512_maskz_loadu_ps(mask, from) })
@@ -233,6 +260,7 @@ unsafe impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn store_masked(self, to: *mut f32, count: usize) {
+        debug_assert!(count == 0 || !to.is_null());
         let mask = first_of_16(count);
         // SAFETY: the caller has AVX-512; lanes that are masked out are not written.
         unsafe { _mm512_mask_storeu_ps(to, mask, self.0) }
@@ -267,6 +295,7 @@ unsafe impl Vector for Avx512 {
 unsafe impl Spread for Avx512 {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Avx512 {
+        debug_assert!(each.is_power_of_two() && each <= Self::LANES && i < each);
         // SAFETY: the caller has AVX-512.
         unsafe {
             let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -281,6 +310,7 @@ unsafe impl Spread for Avx512 {
 unsafe impl Integral for Avx512 {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx512 {
+        debug_assert!(!a.is_null() && !b.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe {
             let (a, b) = (_mm512_loadu_si512(a.cast()), _mm512_loadu_si512(b.cast()));
@@ -290,6 +320,7 @@ unsafe impl Integral for Avx512 {
 
     #[inline(always)]
     unsafe fn load_bytes(from: *const u8) -> Avx512 {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe {
             let bytes = _mm_loadu_si128(from.cast());
@@ -299,6 +330,7 @@ unsafe impl Integral for Avx512 {
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [Avx512; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe {
             let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast()));
@@ -313,18 +345,24 @@ unsafe impl Integral for Avx512 {
 
     #[inline(always)]
     unsafe fn load_halves(from: *const u8) -> Avx512 {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe { Avx512(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))) }
     }
 
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8) {
+        debug_assert!(!to.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
-        unsafe { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(self.0))) }
+        unsafe {
+            debug_assert!(bytes_of(self.0) == u16::MAX);
+            _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(self.0)));
+        }
     }
 
     #[inline(always)]
     unsafe fn load_masked_bytes(from: *const u8, count: usize) -> Avx512 {
+        debug_assert!(count == 0 || !from.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory; masked bytes are not read.
         unsafe {
             let bytes = _mm_maskz_loadu_epi8(first_of_16(count), from.cast());
@@ -334,12 +372,21 @@ unsafe impl Integral for Avx512 {
 
     #[inline(always)]
     unsafe fn store_masked_bytes(self, to: *mut u8, count: usize) {
+        debug_assert!(count == 0 || !to.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory; masked bytes are not written.
         unsafe {
+            debug_assert!(!bytes_of(self.0) & first_of_16(count) == 0);
             let whole = _mm512_cvtps_epi32(self.0);
             _mm512_mask_cvtepi32_storeu_epi8(to.cast(), first_of_16(count), whole);
         }
     }
+}
+
+/// The lanes that are between 0 and 255.
+#[target_feature(enable = "avx512f")]
+fn bytes_of(lanes: __m512) -> __mmask16 {
+    let above = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(lanes, _mm512_setzero_ps());
+    above & _mm512_cmp_ps_mask::<_CMP_LE_OQ>(lanes, _mm512_set1_ps(255.0))
 }
 
 /// A mask of the first lanes.
@@ -354,6 +401,7 @@ fn first_of_16(count: usize) -> __mmask16 {
 /// The CPU has AVX-512, and the rows are valid memory.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn transpose_16x16(from: *const f32, stride: usize) -> [[f32; 16]; 16] {
+    debug_assert!(Isa::Avx512.is_available() && !from.is_null());
     // SAFETY: the caller's promise; the array holds all rows.
     unsafe {
         let mut a = [_mm512_setzero_ps(); 16];

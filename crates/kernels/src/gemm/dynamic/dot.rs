@@ -9,6 +9,9 @@ use std::marker::PhantomData;
 
 /// Lanes of i32, to each of which a dot product of four bytes is added.
 ///
+/// As with [`Vector`](crate::base::simd::Vector), what makes lanes of nothing or of others asserts
+/// the instruction set; what loads them, that the memory is not null.
+///
 /// # Safety
 /// Every method computes what it says, on any hardware that has the instruction set.
 pub(super) unsafe trait Dot4 {
@@ -53,6 +56,7 @@ pub(super) unsafe trait Dot4 {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn four(a: *const i8) -> i32 {
+    debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe { a.cast::<i32>().read_unaligned() }
 }
@@ -70,18 +74,21 @@ unsafe impl Dot4 for Vnni512 {
 
     #[inline(always)]
     unsafe fn zero() -> __m512i {
+        debug_assert!(is_x86_feature_detected!("avx512vnni"));
         // SAFETY: the caller has AVX-512.
         unsafe { _mm512_setzero_si512() }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> __m512i {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [__m512i; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX-512 and promises valid memory.
         unsafe {
             let (bytes, low) = (_mm512_loadu_si512(from.cast()), _mm512_set1_epi8(15));
@@ -92,12 +99,14 @@ unsafe impl Dot4 for Vnni512 {
 
     #[inline(always)]
     unsafe fn add(sums: __m512i, weights: __m512i, a: *const i8) -> __m512i {
+        debug_assert!(!a.is_null());
         // SAFETY: the caller has AVX512-VNNI and promises valid memory.
         unsafe { _mm512_dpbusd_epi32(sums, weights, _mm512_set1_epi32(four(a))) }
     }
 
     #[inline(always)]
     unsafe fn floats(sums: __m512i) -> Avx512 {
+        debug_assert!(is_x86_feature_detected!("avx512f"));
         // SAFETY: the caller has AVX-512.
         Avx512(unsafe { _mm512_cvtepi32_ps(sums) })
     }
@@ -116,18 +125,21 @@ unsafe impl Dot4 for Vnni256 {
 
     #[inline(always)]
     unsafe fn zero() -> __m256i {
+        debug_assert!(is_x86_feature_detected!("avxvnni"));
         // SAFETY: the caller has AVX2.
         unsafe { _mm256_setzero_si256() }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> __m256i {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe { _mm256_loadu_si256(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [__m256i; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe {
             let (bytes, low) = (_mm256_loadu_si256(from.cast()), _mm256_set1_epi8(15));
@@ -138,12 +150,14 @@ unsafe impl Dot4 for Vnni256 {
 
     #[inline(always)]
     unsafe fn add(sums: __m256i, weights: __m256i, a: *const i8) -> __m256i {
+        debug_assert!(!a.is_null());
         // SAFETY: the caller has AVX-VNNI and promises valid memory.
         unsafe { _mm256_dpbusd_avx_epi32(sums, weights, _mm256_set1_epi32(four(a))) }
     }
 
     #[inline(always)]
     unsafe fn floats(sums: __m256i) -> Avx2 {
+        debug_assert!(is_x86_feature_detected!("avx2"));
         // SAFETY: the caller has AVX2.
         Avx2(unsafe { _mm256_cvtepi32_ps(sums) })
     }
@@ -163,24 +177,28 @@ unsafe impl Dot4 for Madd256 {
 
     #[inline(always)]
     unsafe fn zero() -> __m256i {
+        debug_assert!(is_x86_feature_detected!("avx2"));
         // SAFETY: the caller has AVX2.
         unsafe { _mm256_setzero_si256() }
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> [__m256i; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe { even_and_odd(_mm256_loadu_si256(from.cast())) }
     }
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [[__m256i; 2]; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe { Vnni256::load_nibbles(from).map(|bytes| even_and_odd(bytes)) }
     }
 
     #[inline(always)]
     unsafe fn add(sums: __m256i, [even, odd]: [__m256i; 2], a: *const i8) -> __m256i {
+        debug_assert!(!a.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
         unsafe {
             let a = _mm256_set1_epi32(four(a));
@@ -193,6 +211,7 @@ unsafe impl Dot4 for Madd256 {
 
     #[inline(always)]
     unsafe fn floats(sums: __m256i) -> Avx2 {
+        debug_assert!(is_x86_feature_detected!("avx2"));
         // SAFETY: the caller has AVX2.
         Avx2(unsafe { _mm256_cvtepi32_ps(sums) })
     }
@@ -229,12 +248,14 @@ unsafe impl<V: Integral> Dot4 for Plain<V> {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> [[u8; 4]; LANES] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller's promise.
         unsafe { from.cast::<[[u8; 4]; LANES]>().read_unaligned() }
     }
 
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [[[u8; 4]; LANES]; 2] {
+        debug_assert!(!from.is_null());
         // SAFETY: the caller's promise.
         let lanes = unsafe { Self::load(from) };
         [0, 4].map(|shift| lanes.map(|bytes| bytes.map(|byte| byte >> shift & 15)))
@@ -242,6 +263,7 @@ unsafe impl<V: Integral> Dot4 for Plain<V> {
 
     #[inline(always)]
     unsafe fn add(sums: [i32; LANES], weights: [[u8; 4]; LANES], a: *const i8) -> [i32; LANES] {
+        debug_assert!(!a.is_null());
         // SAFETY: the caller's promise.
         let a = unsafe { a.cast::<[i8; 4]>().read_unaligned() };
         let dot = |weights: [u8; 4]| -> i32 {
@@ -252,6 +274,7 @@ unsafe impl<V: Integral> Dot4 for Plain<V> {
 
     #[inline(always)]
     unsafe fn floats(sums: [i32; LANES]) -> V {
+        const { assert!(V::LANES == LANES) };
         // SAFETY: there are as many lanes.
         unsafe { V::load(sums.map(|sum| sum as f32).as_ptr()) }
     }
