@@ -38,15 +38,10 @@ impl Activation {
     }
 
     /// Applies it to `R` rows of `P` vectors.
-    ///
-    /// # Safety
-    /// The instruction set of `V` is available.
     #[inline(always)]
-    pub(crate) unsafe fn apply<V: Vector, const R: usize, const P: usize>(
-        self,
-        x: &mut [[V; P]; R],
-    ) {
-        // SAFETY: the caller's promise.
+    pub(crate) fn apply<V: Vector, const R: usize, const P: usize>(self, x: &mut [[V; P]; R]) {
+        const { assert!(R > 0 && P > 0) };
+        // SAFETY: vectors are there, and so is their instruction set.
         unsafe {
             match self {
                 Activation::Identity => {}

@@ -95,16 +95,12 @@ impl Quantizer {
 
 impl Quantizer {
     /// The quantized values of a vector, before they are rounded to integers.
-    ///
-    /// # Safety
-    /// The instruction set of `V` is available.
     #[inline(always)]
-    pub(crate) unsafe fn scaled<V: Vector>(self, x: V) -> V {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let scaled = x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0));
-            clamp_quantized(scaled, self.most)
-        }
+    pub(crate) fn scaled<V: Vector>(self, x: V) -> V {
+        // SAFETY: a vector is there, and so is its instruction set.
+        let scaled =
+            unsafe { x.add(V::splat(-self.low)).fma(V::splat(self.factor), V::splat(-0.0)) };
+        clamp_quantized(scaled, self.most)
     }
 }
 
@@ -114,24 +110,18 @@ fn clamps([low, high]: [f32; 2], most: f32) -> bool {
 }
 
 /// Clamps numbers to 0 and the largest quantized value; NaN becomes 0.
-///
-/// # Safety
-/// The instruction set of `V` is available.
 #[inline(always)]
-pub(crate) unsafe fn clamp_quantized<V: Vector>(scaled: V, most: f32) -> V {
-    // SAFETY: the caller's promise.
+pub(crate) fn clamp_quantized<V: Vector>(scaled: V, most: f32) -> V {
+    // SAFETY: a vector is there, and so is its instruction set.
     unsafe { scaled.max(V::zero()).min(V::splat(most)) }
 }
 
 /// Rounds numbers from 0 to 2^22 to integers, ties to even.
-///
-/// # Safety
-/// The instruction set of `V` is available.
 #[inline(always)]
-pub(crate) unsafe fn whole<V: Vector>(x: V) -> V {
+pub(crate) fn whole<V: Vector>(x: V) -> V {
     /// Adding it to such a number leaves no fractional bits.
     const WHOLE: f32 = 1.5 * (1 << 23) as f32;
-    // SAFETY: the caller's promise.
+    // SAFETY: a vector is there, and so is its instruction set.
     unsafe { x.add(V::splat(WHOLE)).add(V::splat(-WHOLE)) }
 }
 

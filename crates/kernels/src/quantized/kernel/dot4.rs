@@ -10,6 +10,7 @@ use std::arch::x86_64::*;
 /// Four bytes are valid.
 #[inline(always)]
 unsafe fn four(bytes: *const u8) -> i32 {
+    debug_assert!(!bytes.is_null());
     // SAFETY: the caller's promise.
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
@@ -128,16 +129,16 @@ unsafe fn dot4_rows_avx2<const R: usize, const P: usize>(
             b = b.wrapping_add(DOT4_BYTES);
         });
     }
-    // SAFETY: the rows of sums have all columns.
-    unsafe { store(&own, &mut sums[row * WIDTH..]) }
+    store(&own, &mut sums[row * WIDTH..]);
 }
 
 /// Writes rows of sums.
 ///
-/// # Safety
-/// The CPU has AVX2; `sums` has the rows.
+/// # Panics
+/// When `sums` lacks a row.
 #[target_feature(enable = "avx2")]
-unsafe fn store<const R: usize, const P: usize>(own: &[[__m256i; P]; R], sums: &mut [i32]) {
+fn store<const R: usize, const P: usize>(own: &[[__m256i; P]; R], sums: &mut [i32]) {
+    const { assert!(8 * P <= WIDTH) };
     let sums = &mut sums[..R * WIDTH];
     for i in 0..R {
         for p in 0..P {
