@@ -307,11 +307,12 @@ fn no_microkernel(channels: usize) -> String {
 impl Line<'_> {
     /// Computes the line.
     ///
+    /// # Safety
     /// The lines hold all taps of as many windows as there are outputs, and [`SLACK`] elements
     /// more.
-    /// elements more.
     unsafe fn run(&self, channels: usize, to: &mut [f32]) {
         debug_assert!(to.len().is_multiple_of(self.outputs) && self.outputs <= channels);
+        debug_assert!(self.taps.iter().all(|taps| self.reaches(taps, channels, to.len())));
         // SAFETY: the caller's promise; `isa` is what the CPU has.
         unsafe {
             match isa() {
@@ -322,6 +323,15 @@ impl Line<'_> {
                 _ => self.portable(channels, to),
             }
         }
+    }
+
+    /// Whether an input line has all that the outputs read of it, and its taps the weights of as
+    /// many channels.
+    fn reaches(&self, line: &LineTaps<'_>, channels: usize, len: usize) -> bool {
+        let Window { taps, dilation, .. } = self.width;
+        let last = (self.inputs - 1) * self.plane + (taps - 1) * dilation;
+        line.values.len() >= last + len / self.outputs + SLACK - 1
+            && line.weights.len() == taps * self.inputs * channels
     }
 
     /// # Safety
@@ -387,6 +397,7 @@ impl Line<'_> {
     /// As [`Self::run`], where the instruction set of `V` is available.
     #[inline(always)]
     unsafe fn blocks<V: Vector, const N: usize, const P: usize>(&self, to: &mut [f32]) {
+        debug_assert!(self.outputs <= N);
         let count = to.len() / self.outputs;
         let mut x = 0;
         // SAFETY: the caller's promise.

@@ -41,6 +41,7 @@ impl Source {
     /// There is a pointer for the run.
     pub(super) unsafe fn only_row(self) -> Option<*const f32> {
         let Source::Strided(first, Strides { inner: 1, .. }) = self else { return None };
+        debug_assert!(!first.is_null());
         // SAFETY: the caller's promise.
         Some(unsafe { *first }).filter(|first| !first.is_null())
     }

@@ -53,7 +53,7 @@ macro_rules! formulas {
         impl $enum {
             /// Applies the function to every pair of elements.
             ///
-            /// When the operands do not fit the plan.
+            /// # Panics
             /// When the operands are not those of the plan.
             pub fn run<T: Element<Lane: Lane>>(
                 self,
@@ -81,8 +81,8 @@ macro_rules! formulas {
 pub trait Lane: Stored<Wide: Arithmetic> {
     /// Computes a row.
     ///
+    /// # Safety
     /// The row is within its operands, which are aligned, and nobody else uses its part of the
-    /// output.
     /// output.
     #[doc(hidden)]
     unsafe fn row<U: Pod, F: Formula<Self, U>>(row: Row<Self, U>) {

@@ -353,6 +353,7 @@ unsafe fn copy_strip<T: Pod>(mut axes: [Axis; 2], strip: usize, from: *const T, 
 /// Every position along the axes is valid, for reading in the source and for writing in the
 /// destination.
 unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
+    debug_assert!(from.is_aligned() && to.is_aligned());
     // SAFETY: the positions below are those along the axes.
     unsafe {
         match *axes {
@@ -387,6 +388,7 @@ unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
 /// As [`copy_row`].
 #[inline(always)]
 unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
+    debug_assert!(from.addr().abs_diff(to.addr()) >= size * size_of::<T>());
     // SAFETY: both runs are valid, by the caller's promise.
     unsafe {
         if size * size_of::<T>() >= 32 {
@@ -404,6 +406,7 @@ unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
 /// # Safety
 /// As [`copy_row`].
 unsafe fn short_runs<T: Pod, const N: usize>(axis: Axis, from: *const T, to: *mut T) {
+    debug_assert!(from.addr().abs_diff(to.addr()) >= N * size_of::<T>());
     let (mut from, mut to) = (from.cast::<[T; N]>(), to.cast::<[T; N]>());
     let step = |by: isize| by * size_of::<T>() as isize;
     for _ in 0..axis.size {

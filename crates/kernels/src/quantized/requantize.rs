@@ -66,12 +66,19 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         self.columns.saturating_sub(p * V::LANES).min(V::LANES)
     }
 
+    /// Whether all lanes of vector `p` are columns, if all have to be.
+    #[inline(always)]
+    fn is_whole<V: Vector>(self, p: usize) -> bool {
+        !WHOLE || self.lanes::<V>(p) == V::LANES
+    }
+
     /// Vector `p` of a row; lanes past the columns are 0.
     ///
     /// # Safety
     /// The instruction set of `V` is available, and the row is valid memory.
     #[inline(always)]
     unsafe fn load<V: Vector>(self, row: *const f32, p: usize) -> V {
+        debug_assert!(self.is_whole::<V>(p));
         let from = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
         unsafe { if WHOLE { V::load(from) } else { V::load_masked(from, self.lanes::<V>(p)) } }
@@ -81,6 +88,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     /// As [`Self::load`].
     #[inline(always)]
     unsafe fn store<V: Vector>(self, x: V, row: *mut f32, p: usize) {
+        debug_assert!(self.is_whole::<V>(p));
         let to = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
         unsafe { if WHOLE { x.store(to) } else { x.store_masked(to, self.lanes::<V>(p)) } }
@@ -92,6 +100,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     /// As [`Self::load`].
     #[inline(always)]
     unsafe fn load_bytes<V: Integral>(self, row: *const u8, p: usize) -> V {
+        debug_assert!(self.is_whole::<V>(p));
         let from = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
@@ -105,6 +114,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     /// As [`Self::load`].
     #[inline(always)]
     unsafe fn store_bytes<V: Integral>(self, x: V, row: *mut u8, p: usize) {
+        debug_assert!(self.is_whole::<V>(p));
         let to = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
@@ -192,6 +202,15 @@ impl<'a> LaneOp<'a> {
         Some(())
     }
 
+    /// Whether the operands have these rows and columns.
+    fn reaches(&self, rows: usize, columns: usize) -> bool {
+        match self {
+            LaneOp::PostOp(op) => op.reaches(rows, columns),
+            LaneOp::ScaleColumns(of) => of.columns() >= columns,
+            _ => true,
+        }
+    }
+
     /// Applies the operation to `R` rows.
     ///
     /// # Safety
@@ -212,6 +231,7 @@ impl<'a> LaneOp<'a> {
                 }
             };
         }
+        debug_assert!(self.reaches(row + R, reach.columns));
         // SAFETY: the caller's promise; operands, by column or matrix, cover the panel.
         unsafe {
             // Adding -0.0 to a product leaves its bits unchanged.
@@ -448,6 +468,7 @@ impl RequantizeRows<'_> {
     /// # Safety
     /// As [`Self::write`]; no operation is a call.
     unsafe fn write_in_registers(&self) {
+        debug_assert!(!self.ops.iter().any(|op| matches!(op, LaneOp::Call(_))));
         // SAFETY: the caller's promise, and `isa` is what the CPU has.
         unsafe {
             match isa() {
@@ -508,6 +529,8 @@ impl RequantizeRows<'_> {
     /// As [`Self::all`]; the panel is `WHOLE`.
     #[inline(always)]
     unsafe fn reached<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(&self) {
+        let columns = self.columns.scales.len();
+        debug_assert!(if WHOLE { columns == P * V::LANES } else { columns <= P * V::LANES });
         let mut row = 0;
         // SAFETY: the caller's promise.
         unsafe {
@@ -529,6 +552,7 @@ impl RequantizeRows<'_> {
         &self,
         first: usize,
     ) {
+        debug_assert!(first + R <= self.count);
         let (compensation, scales) = (self.columns.compensation, self.columns.scales);
         let width = scales.len();
         let reach = Reach::<WHOLE> { columns: width };

@@ -1,8 +1,6 @@
 //! One output line of a depthwise convolution.
 
-#[cfg(target_arch = "x86_64")]
-use crate::base::isa::Isa;
-use crate::base::isa::isa;
+use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Spread, Vector};
@@ -115,6 +113,7 @@ impl Row<'_> {
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
     unsafe fn line<V: Compiled, const UNROLLED: bool>(&self, masks: &mut [u8]) {
+        debug_assert!(self.each == 1 && masks.len() == self.width.taps);
         let most = if self.width.output.is_multiple_of(7) { 7 } else { 8 };
         let near = (self.width.taps, self.width.stride, self.width.dilation);
         // SAFETY: the caller's promise.
@@ -192,6 +191,8 @@ impl Row<'_> {
     >(
         &self,
     ) -> usize {
+        let Window { taps, stride, dilation, .. } = self.width;
+        debug_assert!(self.each == 1 && (taps, stride, dilation) == (T, S, D));
         let mut x = 0;
         while x + P <= self.width.output {
             // SAFETY: the caller's promise; the pixels are within the line.
@@ -286,6 +287,7 @@ impl Row<'_> {
         &self,
         pixels: &Pixels<'_>,
     ) {
+        debug_assert!(!MASKED || pixels.masks.len() == self.width.taps);
         let (mut c, end) = (self.part.start, self.part.end);
         // SAFETY: the caller's promise.
         unsafe {
@@ -315,6 +317,7 @@ impl Row<'_> {
         ChannelRange { first: c, count }: ChannelRange,
         load: impl Fn(*const f32, usize) -> V,
     ) {
+        debug_assert!(count <= L * V::LANES && c + count <= self.channels);
         let next = self.width.stride * self.channels;
         let step = self.width.dilation * self.channels;
         // Before the line, if the first tap of the first output lies there.
@@ -363,6 +366,7 @@ impl Row<'_> {
     /// As [`Row::line`].
     #[inline(always)]
     unsafe fn line_of_groups<V: Spread, const UNROLLED: bool>(&self) {
+        debug_assert!(self.each > 1);
         let near = (self.width.taps, self.width.stride, self.width.dilation);
         let mut x = 0;
         while x < self.width.output {
@@ -430,6 +434,7 @@ impl Row<'_> {
     #[inline(always)]
     unsafe fn one_of_groups<V: Spread>(&self, x: usize) -> usize {
         const VECTORS: usize = 4;
+        debug_assert!(x < self.width.output);
         for c in self.part.clone().step_by(VECTORS * V::LANES) {
             let end = self.part.end.min(c + VECTORS * V::LANES);
             // SAFETY: the caller's promise; taps outside the input are skipped.
@@ -475,6 +480,8 @@ impl Row<'_> {
         ChannelRange { first: c, count }: ChannelRange,
         i: usize,
     ) -> V {
+        debug_assert!(i < self.each && count <= V::LANES && c + count <= self.channels);
+        debug_assert!(c.is_multiple_of(self.each.min(V::LANES)));
         // SAFETY: the caller's promise; a group begins at a multiple of its size.
         unsafe {
             if V::LANES < MAX_GROUP_CHANNELS && V::LANES < self.each {
@@ -491,6 +498,7 @@ impl Row<'_> {
     #[inline(always)]
     unsafe fn out(&self, x: usize, channels: ChannelRange) -> Out {
         let ChannelRange { first: c, count: columns } = channels;
+        debug_assert!(x < self.width.output && c + columns <= self.channels);
         Out {
             // SAFETY: the caller's promise.
             to: unsafe { self.to.add(x * self.channels + c) },
@@ -524,7 +532,7 @@ unsafe trait Compiled: Spread {
 }
 
 macro_rules! compiled {
-    ($(#[$meta:meta])* $vector:ty, $(#[$feature:meta])*) => {
+    ($(#[$meta:meta])* $vector:ty, $isa:ident, $(#[$feature:meta])*) => {
         $(#[$meta])*
         // SAFETY: what they call is compiled with them.
         unsafe impl Compiled for $vector {
@@ -533,6 +541,7 @@ macro_rules! compiled {
             unsafe fn near_line<const P: usize, const T: usize, const S: usize, const D: usize>(
                 row: &Row<'_>,
             ) -> usize {
+                debug_assert!(Isa::$isa.is_available());
                 // SAFETY: the caller's promise.
                 unsafe { row.near_line::<$vector, P, T, S, D>() }
             }
@@ -540,6 +549,7 @@ macro_rules! compiled {
             $(#[$feature])*
             #[inline(never)]
             unsafe fn line_of_groups(row: &Row<'_>) {
+                debug_assert!(Isa::$isa.is_available());
                 // SAFETY: the caller's promise.
                 unsafe { row.line_of_groups::<$vector, true>() }
             }
@@ -547,14 +557,14 @@ macro_rules! compiled {
     };
 }
 
-compiled!(Fallback,);
+compiled!(Fallback, Portable,);
 compiled! {
     #[cfg(target_arch = "x86_64")]
-    Avx2, #[target_feature(enable = "avx2,fma")]
+    Avx2, Avx2, #[target_feature(enable = "avx2,fma")]
 }
 compiled! {
     #[cfg(target_arch = "x86_64")]
-    Avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+    Avx512, Avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 }
 
 /// # Safety

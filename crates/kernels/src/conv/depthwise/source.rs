@@ -137,7 +137,10 @@ impl<'a> To<'a> {
         match self {
             // SAFETY: the caller's promise.
             To::F32(to) => unsafe { to.at(offset) },
-            To::Quantized(..) => workspace.as_mut_ptr(),
+            To::Quantized(to, _) => {
+                debug_assert!(offset <= to.count());
+                workspace.as_mut_ptr()
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use crate::gemm::microkernel::bf16_dp::Native16;
 use crate::gemm::microkernel::generic::store_rows;
 use crate::gemm::output::{Out, SharedTarget};
 use crate::gemm::post_ops::{RegisterPostOps, finish};
-use crate::gemm::precision::Precision;
+use crate::gemm::precision::{Precision, has_dp_bf16};
 use crate::gemm::problem::{Gemm, Lhs};
 use crate::gemm::tiling::Tile;
 use crate::gemm::tuning::{AMX_PREFETCH_LINES, amx_group};
@@ -170,6 +170,7 @@ unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &Row
 /// As [`store_rows`]; AVX512-BF16.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
 unsafe fn write_rows(sums: *const f32, out: &Out, rows: usize) {
+    debug_assert!(has_dp_bf16() && rows <= ROWS && out.columns <= WIDTH);
     // SAFETY: the caller's promise.
     unsafe { store_rows::<Native16, 2>(sums, out, rows) }
 }

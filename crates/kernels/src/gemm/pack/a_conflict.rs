@@ -43,6 +43,7 @@ pub(crate) unsafe fn compete<V: Vector, const R: usize>(
     if terms.runs == 0 {
         return false;
     }
+    debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     let place = |i: usize| unsafe { (*a.add(terms.runs / 2 * R + i)).addr() };
     let step = place(R - 1).wrapping_sub(place(0)) | place(R / 2).wrapping_sub(place(0));

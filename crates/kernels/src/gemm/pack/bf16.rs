@@ -200,6 +200,7 @@ impl Drop for Bf16Rows {
 /// # Safety
 /// Both pointers are valid for `len` elements.
 unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
+    debug_assert!(from.is_aligned() && to.is_aligned() && !from.is_null() && !to.is_null());
     // SAFETY: the caller's promise; the slices are of memory that has been written.
     unsafe {
         #[cfg(target_arch = "x86_64")]
@@ -266,6 +267,7 @@ pub(crate) unsafe fn store_bf16(from: *const f32, to: *mut u16, count: usize) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(crate) unsafe fn store_pairs(even: __m512, odd: __m512, to: *mut f32) {
+    debug_assert!(has_dp_bf16() && !to.is_null());
     /// For each pair, the indices of its halves when one row follows the other.
     static HALVES: [u16; LANES] = {
         let mut halves = [0; LANES];

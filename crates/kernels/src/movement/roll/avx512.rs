@@ -6,7 +6,7 @@
 //! A mask says which bytes of a line have which.
 
 use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
-use crate::base::isa::is_intel;
+use crate::base::isa::{Isa, is_intel};
 use crate::base::strides::gcd;
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -29,7 +29,7 @@ const PAGE: usize = 4 << 10;
 /// Whether this module can roll the rows of a plan on this CPU. Rows must not be shorter than a
 /// line, so that a line spans two rows at most.
 pub(super) fn can(plan: &RollPlan) -> bool {
-    plan.row >= LINE && crate::base::isa::isa() >= crate::base::isa::Isa::Avx512
+    plan.row >= LINE && crate::base::isa::isa() >= Isa::Avx512
 }
 
 /// Writes output bytes `range`; with non-temporal stores if `stream`.
@@ -45,6 +45,7 @@ pub(super) unsafe fn roll(
     stream: bool,
 ) {
     debug_assert!(can(plan) && plan.len().is_some_and(|len| range.end <= len));
+    debug_assert!(plan.len().is_some_and(|len| from.addr().abs_diff(to.addr()) >= len));
     // SAFETY: the caller's promise.
     unsafe {
         if stream {
@@ -64,6 +65,7 @@ unsafe fn roll_as<const STREAM: bool>(
     to: *mut u8,
     range: Range<usize>,
 ) {
+    debug_assert!(Isa::Avx512.is_available() && range.start <= range.end);
     let mut pattern = None;
     for Batch { start, len, from: source, inside } in plan.batches(range.clone()) {
         let rows = Rotation { row: plan.row, shift: plan.shift };
@@ -270,6 +272,7 @@ impl Cursor {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn join(tails: u64, tail: *const u8, heads: u64, head: *const u8) -> __m512i {
+    debug_assert!((tails == 0 || !tail.is_null()) && (heads == 0 || !head.is_null()));
     // SAFETY: the caller's promise; masked loads do not touch what they leave out.
     unsafe {
         let heads = _mm512_maskz_loadu_epi8(heads, head.cast());
@@ -324,6 +327,7 @@ fn prefetch_for_write(line: *const u8) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
+    debug_assert!(to.addr().is_multiple_of(LINE));
     // SAFETY: the caller's promise.
     unsafe {
         if STREAM {

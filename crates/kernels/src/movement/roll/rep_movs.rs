@@ -35,6 +35,7 @@ pub(super) fn pays(plan: &RollPlan) -> bool {
 #[target_feature(enable = "avx512f,avx512bw,bmi2")]
 pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: Range<usize>) {
     debug_assert!(isa() >= Isa::Avx512 && plan.len().is_some_and(|len| range.end <= len));
+    debug_assert!(plan.len().is_some_and(|len| from.addr().abs_diff(to.addr()) >= len));
     let step = (BLOCK_BYTES / plan.row).max(1) * plan.row;
     for batch in plan.batches(range) {
         let rows = BatchRows::new(plan, &batch, from, to);
@@ -116,6 +117,7 @@ impl BatchRows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_runs(&self, bytes: Range<usize>) {
+        debug_assert!(Isa::Avx512.is_available());
         let mut start = bytes.start;
         while start < bytes.end {
             let inside = start % self.row;
@@ -138,6 +140,7 @@ impl BatchRows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn put(&self, bytes: Range<usize>, ahead: isize) {
+        debug_assert!(Isa::Avx512.is_available());
         let (from, to) = (self.from.wrapping_add(bytes.start), self.to.wrapping_add(bytes.start));
         // SAFETY: the caller's promise.
         unsafe { copy(from.wrapping_offset(ahead), to, bytes.len()) }

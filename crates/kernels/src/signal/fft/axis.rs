@@ -111,11 +111,21 @@ impl<T: StoredReal> Elements<&mut [Complex], &mut [T]> {
 }
 
 impl<T: StoredReal> Shared<T> {
+    fn count(self) -> usize {
+        match self {
+            Shared::Complex(to) => to.count(),
+            Shared::Pairs(to) => to.count() / 2,
+            Shared::Reals(to) => to.count(),
+        }
+    }
+
     /// Writes every `step`th element of some lines, which begin at `starts`.
     ///
     /// # Safety
     /// The output has these elements, and no other thread uses them.
     unsafe fn write<N: Number>(self, starts: &[usize], step: usize, from: &[N]) {
+        let last = from.len().saturating_sub(1) * step;
+        debug_assert!(from.is_empty() || starts.iter().all(|start| start + last < self.count()));
         for (i, from) in from.iter().enumerate() {
             for (lane, start) in starts.iter().enumerate().take(N::LANES) {
                 let (at, x) = (start + i * step, from.get(lane));
