@@ -490,7 +490,7 @@ fn long_sums_are_chains_of_blocks() {
         let post_ops = [
             PostOp::Add(Operand::Columns(&bias)),
             PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: n })),
-            PostOp::Unary(Unary::Relu),
+            PostOp::Apply(Unary::Relu {}),
         ];
         for b in [Rhs::Packed(&packed), Rhs::Unpacked(UnalignedF32::of(&b), layout)] {
             let mut c = vec![f32::NAN; m * n];

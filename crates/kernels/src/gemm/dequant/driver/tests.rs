@@ -85,9 +85,9 @@ fn compressed_sums_are_chains_along_k() {
         (1, 600, 320, 64),
         // Blocks along k begin with a group, or within one.
         (1, 70, 1152, 128),
-        (3, 33, 1000, 1000),
+        (3, 34, 1000, 1000),
         (7, 40, 1000, 200),
-        (40, 33, 1152, 576),
+        (40, 34, 1152, 576),
     ];
     for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
     {
