@@ -44,7 +44,10 @@ unsafe fn in_blocks<V: Vector, const R: usize, const P: usize, const W: usize>(
     block: &MicrokernelArgs,
     sums_of: impl Fn(&Terms) -> [[V; P]; R],
 ) {
-    let (blocks, is_one) = (block.k_blocks, block.k_blocks.is_one());
+    let blocks = block.k_blocks;
+    // Pairs of bf16 are one block; said so that their microkernels have no loop.
+    let is_one = V::ROUNDS || blocks.is_one();
+    debug_assert!(is_one == blocks.is_one());
     let mut earlier = MaybeUninit::<[f32; MAX_ROWS * MAX_COLUMNS]>::uninit();
     // Opaque, so that the sums are kept in memory, and not in registers that the loops need.
     let earlier = opaque(earlier.as_mut_ptr().cast()).cast_mut();

@@ -5,7 +5,7 @@ use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
-use crate::base::slices::{Block, LANES, Lanes, Slices, each, met};
+use crate::base::slices::{Block, LANES, LONG_ROW, Lanes, Slices, each, met};
 use crate::gemm::{PostOp, apply_post_ops, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
@@ -73,7 +73,9 @@ pub fn normalize_rows(
 ) {
     let rows = io.len() / columns.max(1);
     assert_eq!(rows * columns, io.len(), "a row is not whole");
-    if columns.is_multiple_of(LANES) && columns > 0 && normalization.divisor != Divisor::One {
+    // Longer rows are summed in parts.
+    let are_short = (1..=LONG_ROW).contains(&columns);
+    if are_short && columns.is_multiple_of(LANES) && normalization.divisor != Divisor::One {
         let at_once = if columns <= SHORT_ROW { ROWS_AT_ONCE } else { LONG_ROWS_AT_ONCE };
         let grain = GRAIN.div_ceil(at_once * columns);
         return threads.par_ranges(rows.div_ceil(at_once), grain, |groups| {
@@ -400,7 +402,7 @@ mod tests {
 
     #[test]
     fn rows_have_the_same_bits() {
-        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21), (40, 1), (1, 1)] {
+        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21), (40, 1), (1, 1), (2, 16_400)] {
             let from = values(rows * columns);
             for center in [true, false] {
                 let normalization =
