@@ -9,6 +9,8 @@ use super::microkernel::generic::store;
 use super::output::{Out, SharedTarget};
 use super::post_ops::{RegisterPostOps, finish};
 use super::precision::Bf16Path;
+#[cfg(target_arch = "x86_64")]
+use super::precision::has_dp_bf16;
 use super::problem::Gemm;
 use super::tiling::Tile;
 use super::tuning::{LONG_PANEL, PREFETCH_DISTANCE};
@@ -110,6 +112,9 @@ unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
 /// As [`run`], where the instruction set of `V` is available.
 #[inline(always)]
 unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
+    const { assert!(P.is_multiple_of(W)) };
+    debug_assert!(row.apart == row.blocks.end() * W * V::LANES);
+    debug_assert!(!row.a.is_null() && !row.b.is_null());
     // SAFETY: the caller's promise.
     unsafe {
         // The first block's sums are added to -0, which changes no number.
@@ -143,6 +148,7 @@ unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
 /// As [`run`], where the instruction set of `V` is available.
 #[inline(always)]
 unsafe fn by_panels<V: Vector>(row: &Row, panels: usize) {
+    debug_assert!((1..=MAX_PANELS).contains(&panels));
     // SAFETY: the caller's promise.
     unsafe {
         match panels {
@@ -159,6 +165,7 @@ unsafe fn by_panels<V: Vector>(row: &Row, panels: usize) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn avx512(row: &Row, panels: usize) {
+    debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise.
     unsafe { by_panels::<crate::base::simd::Avx512>(row, panels) }
 }
@@ -168,6 +175,7 @@ unsafe fn avx512(row: &Row, panels: usize) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
 unsafe fn avx512_in_pairs(row: &Row, panels: usize) {
+    debug_assert!(has_dp_bf16());
     // SAFETY: the caller's promise.
     unsafe { by_panels::<Native16>(row, panels) }
 }
@@ -177,6 +185,7 @@ unsafe fn avx512_in_pairs(row: &Row, panels: usize) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2(row: &Row, panels: usize) {
+    debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
     unsafe { by_panels::<crate::base::simd::Avx2>(row, panels) }
 }
@@ -184,6 +193,7 @@ unsafe fn avx2(row: &Row, panels: usize) {
 /// # Safety
 /// As [`run`].
 unsafe fn portable(row: &Row, panels: usize) {
+    debug_assert!((1..=MAX_PANELS).contains(&panels));
     // SAFETY: the caller's promise; what every CPU has.
     unsafe {
         #[cfg(target_arch = "aarch64")]

@@ -20,7 +20,8 @@ impl Source {
     /// # Safety
     /// There are pointers for `run` and for all `rows`.
     pub(super) unsafe fn run(self, run: usize, (row, rows): (usize, usize)) -> *const f32 {
-        debug_assert!(row < rows);
+        let (Source::Indirect(runs) | Source::Strided(runs, _)) = self;
+        debug_assert!(row < rows && !runs.is_null());
         // SAFETY: the caller's promise.
         unsafe {
             match self {

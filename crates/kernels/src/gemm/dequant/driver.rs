@@ -65,6 +65,7 @@ impl Gemm<'_> {
         stride: usize,
         c: Slice<f32>,
     ) {
+        debug_assert!((tile.columns.0..tile.columns.1).contains(&first));
         let columns = (tile.columns.1 - first).min(panel.layout.width);
         let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
         for row in (tile.rows.0..tile.rows.1).step_by(dequant_rows()) {

@@ -80,6 +80,7 @@ impl<'a> Panel<'a> {
     /// # Safety
     /// The pointers of the task are valid for all of k.
     unsafe fn read(self, task: Task<'_>) {
+        debug_assert!(!task.has_null());
         // SAFETY: the caller's promise; `isa` is what the CPU has.
         unsafe {
             match isa() {
@@ -103,6 +104,17 @@ enum Task<'a> {
     Few([*const f32; DEQUANT_ROWS], &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
     /// They are multiplied by all [`DEQUANT_ROWS`] rows.
     Many([*const f32; DEQUANT_ROWS], &'a mut [[f32; WIDTH]; DEQUANT_ROWS]),
+}
+
+impl Task<'_> {
+    /// Whether one of the pointers is null.
+    fn has_null(&self) -> bool {
+        match self {
+            Task::Widen(to) => to.is_null(),
+            Task::One(a, _) => a.is_null(),
+            Task::Few(a, _) | Task::Many(a, _) => a.iter().any(|a| a.is_null()),
+        }
+    }
 }
 
 /// # Safety
@@ -189,11 +201,8 @@ trait Sink<V, const P: usize> {
     unsafe fn take(&mut self, term: usize, row: [V; P]);
 
     /// Ends a block along k.
-    ///
-    /// # Safety
-    /// The instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn end_block(&mut self) {}
+    fn end_block(&mut self) {}
 }
 
 /// Writes all rows to memory.
@@ -257,14 +266,13 @@ impl<V: Integral, const R: usize, const P: usize> Sums<V, R, P> {
         Sums { a, chains, sums }
     }
 
-    /// # Safety
-    /// The instruction set of `V` is available.
+    /// Writes the sums of all rows.
     #[inline(always)]
-    unsafe fn store(self, to: &mut [[f32; WIDTH]; DEQUANT_ROWS]) {
+    fn store(self, to: &mut [[f32; WIDTH]; DEQUANT_ROWS]) {
         const { assert!(R <= DEQUANT_ROWS && P * V::LANES <= WIDTH) };
         for i in 0..R {
             for p in 0..P {
-                // SAFETY: within a row.
+                // SAFETY: within a row; vectors are there, and so is their instruction set.
                 unsafe { self.sums[i][p].store(to[i].as_mut_ptr().add(p * V::LANES)) };
             }
         }
@@ -286,10 +294,10 @@ impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
     }
 
     #[inline(always)]
-    unsafe fn end_block(&mut self) {
+    fn end_block(&mut self) {
         for i in 0..R {
             for p in 0..P {
-                // SAFETY: the caller's promise.
+                // SAFETY: vectors are there, and so is their instruction set.
                 unsafe {
                     self.sums[i][p] = self.sums[i][p].add(self.chains[i][p]);
                     self.chains[i][p] = V::zero();
@@ -381,6 +389,7 @@ unsafe fn dequantize_bytes<V: Integral, const P: usize, const EXACT: bool>(
     terms: Range<usize>,
     sink: &mut impl Sink<V, P>,
 ) -> *const u8 {
+    debug_assert!(!from.is_null());
     // SAFETY: the caller's promise.
     unsafe {
         for term in terms {
@@ -407,7 +416,7 @@ unsafe fn dequantize_nibbles<V: Integral, const P: usize, const EXACT: bool>(
     terms: Range<usize>,
     sink: &mut impl Sink<V, P>,
 ) -> *const u8 {
-    debug_assert!(terms.start.is_multiple_of(2));
+    debug_assert!(terms.start.is_multiple_of(2) && !from.is_null());
     // SAFETY: the caller's promise.
     unsafe {
         for term in terms.clone().step_by(2) {
@@ -439,6 +448,7 @@ impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
     /// `scales` and `zeros` have values for all lanes; the instruction set of `V` is available.
     #[inline(always)]
     unsafe fn load(scales: *const f32, zeros: *const u8) -> Self {
+        debug_assert!(!scales.is_null() && !zeros.is_null());
         // SAFETY: the caller's promise.
         unsafe {
             let (mut scale, mut add) = ([V::zero(); P], [V::zero(); P]);
@@ -454,12 +464,9 @@ impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
     }
 
     /// Dequantizes elements of vector `p`.
-    ///
-    /// # Safety
-    /// The instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn apply(&self, elements: V, p: usize) -> V {
-        // SAFETY: the caller's promise.
+    fn apply(&self, elements: V, p: usize) -> V {
+        // SAFETY: vectors are there, and so is their instruction set.
         unsafe {
             if EXACT {
                 elements.fma(self.scale[p], self.add[p])

@@ -5,11 +5,9 @@
 //! the same is computed step by step. The bits differ in two cases only: which NaN comes out, and a
 //! sum below the least normal number that rounds to it, which the instruction flushes to 0.
 
-#[cfg(target_arch = "x86_64")]
-use crate::base::isa::Isa;
-use crate::base::isa::isa;
+use crate::base::isa::{Isa, isa};
 use crate::base::simd::Vector;
-use crate::gemm::microkernel::args::MicrokernelArgs;
+use crate::gemm::microkernel::args::{MicrokernelArgs, mr, nr};
 use crate::gemm::microkernel::generic::{indirect, rows, strided};
 use crate::gemm::pack::bf16::round;
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +23,7 @@ pub(crate) use x86::Native16;
 /// # Safety
 /// The pointers of the block are valid for its size.
 pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
+    debug_assert!(rows <= mr() && block.out.columns <= nr());
     // SAFETY: the caller's promise; the CPU has the instruction where it is used.
     unsafe {
         match isa() {
@@ -40,12 +39,13 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
 }
 
 /// # Safety
-/// As [`run`].
+/// As [`run`], with panels for [`Isa::Portable`].
 unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     #[cfg(target_arch = "aarch64")]
     type Lanes = Pairs<crate::base::simd::Neon, Emulated>;
     #[cfg(not(target_arch = "aarch64"))]
     type Lanes = Pairs<crate::base::simd::Portable, Emulated>;
+    debug_assert!(isa() == Isa::Portable);
     // SAFETY: the caller's promise; what every CPU has.
     unsafe {
         #[cfg(target_arch = "aarch64")]
@@ -68,6 +68,9 @@ trait Multiply<V>: Copy {
     /// # Safety
     /// The instruction set must be available, and `to` be valid for `count` elements.
     unsafe fn store_bf16(sums: V, to: *mut u16, count: usize);
+
+    /// Whether the instruction set is available.
+    fn is_available() -> bool;
 }
 
 /// Lanes that hold pairs of bf16, or f32 sums of their products.
@@ -81,6 +84,7 @@ unsafe impl<V: Vector, M: Multiply<V>> Vector for Pairs<V, M> {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
+        debug_assert!(M::is_available());
         // SAFETY: the caller's promise.
         Pairs(unsafe { V::zero() }, PhantomData)
     }
@@ -186,6 +190,11 @@ impl<V: Vector> Multiply<V> for Emulated {
             }
         }
     }
+
+    #[inline(always)]
+    fn is_available() -> bool {
+        true
+    }
 }
 
 /// A sum plus the products of two pairs.
@@ -231,12 +240,18 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn store_bf16(sums: Avx512, to: *mut u16, count: usize) {
+            debug_assert!(count <= Avx512::LANES && (count == 0 || !to.is_null()));
             // SAFETY: the caller has AVX512-BF16; what the mask leaves out is not written.
             unsafe {
                 let bf16s = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums.0));
                 let mask = u16::MAX.checked_shr((Avx512::LANES - count) as u32);
                 _mm256_mask_storeu_epi16(to.cast(), mask.unwrap_or(0), bf16s);
             }
+        }
+
+        #[inline(always)]
+        fn is_available() -> bool {
+            is_x86_feature_detected!("avx512bf16")
         }
     }
 
@@ -284,7 +299,7 @@ mod tests {
     /// Sixteen lanes of pairs added to sums: by the instruction, and by its emulation.
     fn both(a: [u32; 16], b: [u32; 16], sums: [f32; 16]) -> ([f32; 16], [f32; 16]) {
         #[target_feature(enable = "avx512f,avx512bf16")]
-        unsafe fn native(a: &[u32; 16], b: &[u32; 16], sums: &mut [f32; 16]) {
+        fn native(a: &[u32; 16], b: &[u32; 16], sums: &mut [f32; 16]) {
             // SAFETY: there are sixteen lanes.
             unsafe {
                 let load = |from: *const u32| Avx512::load(from.cast());
@@ -336,7 +351,7 @@ mod tests {
     #[test]
     fn sums_are_converted_as_operands_are() {
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-        unsafe fn store(sums: &[f32; 16], to: &mut [u16; 16], count: usize) {
+        fn store(sums: &[f32; 16], to: &mut [u16; 16], count: usize) {
             // SAFETY: there are sixteen lanes.
             unsafe {
                 x86::Native::store_bf16(Avx512::load(sums.as_ptr()), to.as_mut_ptr(), count);

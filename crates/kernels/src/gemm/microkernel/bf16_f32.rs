@@ -84,6 +84,7 @@ fn flushing(compute: impl FnOnce()) {
 /// As [`store_rows`], with AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn write(sums: *const f32, out: &Out, rows: usize) {
+    debug_assert!(Isa::Avx512.is_available() && rows <= MAX_ROWS);
     // SAFETY: the caller's promise.
     unsafe { store_rows::<Avx512, 2>(sums, out, rows) }
 }
@@ -92,6 +93,7 @@ unsafe fn write(sums: *const f32, out: &Out, rows: usize) {
 /// As [`store_rows`], with AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn write_half(sums: *const f32, out: &Out, rows: usize) {
+    debug_assert!(Isa::Avx512.is_available() && rows <= MAX_ROWS);
     // SAFETY: the caller's promise.
     unsafe { store_rows::<Avx512, 1>(sums, out, rows) }
 }
@@ -100,6 +102,7 @@ unsafe fn write_half(sums: *const f32, out: &Out, rows: usize) {
 /// As [`store_rows`], with AVX2.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn write_avx2(sums: *const f32, out: &Out, rows: usize) {
+    debug_assert!(Isa::Avx2.is_available() && rows <= MAX_ROWS);
     // SAFETY: the caller's promise.
     unsafe { store_rows::<Avx2, 2>(sums, out, rows) }
 }
@@ -108,6 +111,7 @@ unsafe fn write_avx2(sums: *const f32, out: &Out, rows: usize) {
 /// As [`store_rows`], with AVX2.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn write_avx2_half(sums: *const f32, out: &Out, rows: usize) {
+    debug_assert!(Isa::Avx2.is_available() && rows <= MAX_ROWS);
     // SAFETY: the caller's promise.
     unsafe { store_rows::<Avx2, 1>(sums, out, rows) }
 }

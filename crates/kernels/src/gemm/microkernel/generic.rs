@@ -1,7 +1,6 @@
 //! The f32 microkernel: some rows of A times a panel of B, with all sums in registers.
 
-#[cfg(target_arch = "x86_64")]
-use crate::base::isa::Isa;
+use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Vector, opaque};
 use crate::gemm::each_row::each_row;
 use crate::gemm::microkernel::args::{MAX_COLUMNS, MAX_ROWS, MicrokernelArgs, Terms};
@@ -22,6 +21,7 @@ pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W
     block: &MicrokernelArgs,
     a: *const *const f32,
 ) {
+    debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe {
         in_blocks::<V, R, P, W>(block, |terms| {
@@ -44,10 +44,12 @@ unsafe fn in_blocks<V: Vector, const R: usize, const P: usize, const W: usize>(
     block: &MicrokernelArgs,
     sums_of: impl Fn(&Terms) -> [[V; P]; R],
 ) {
+    const { assert!(R <= MAX_ROWS && P <= W && W * V::LANES <= MAX_COLUMNS) };
     let blocks = block.k_blocks;
     // Pairs of bf16 are one block; said so that their microkernels have no loop.
     let is_one = V::ROUNDS || blocks.is_one();
-    debug_assert!(is_one == blocks.is_one());
+    debug_assert!(is_one == blocks.is_one() && !block.b.is_null());
+    debug_assert!(blocks.end() == block.runs * block.k);
     let mut earlier = MaybeUninit::<[f32; MAX_ROWS * MAX_COLUMNS]>::uninit();
     // Opaque, so that the sums are kept in memory, and not in registers that the loops need.
     let earlier = opaque(earlier.as_mut_ptr().cast()).cast_mut();
@@ -114,6 +116,7 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
     terms: &Terms,
     a: *const *const f32,
 ) -> [[V; P]; R] {
+    debug_assert!(terms.runs <= 1 || terms.skip == 0);
     // SAFETY: the caller's promise.
     unsafe {
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
@@ -128,7 +131,9 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
             }
             let mut rows = [std::ptr::null(); R];
             for i in 0..R {
-                rows[i] = (*a.add(run * R + i)).add(terms.skip);
+                let row = *a.add(run * R + i);
+                debug_assert!(!row.is_null());
+                rows[i] = row.add(terms.skip);
             }
             let mut k = 0;
             if by_terms::<V, R, P, W>() && terms.k >= TERMS {
@@ -183,6 +188,7 @@ pub(crate) unsafe fn strided<V: Vector, const R: usize, const P: usize, const W:
     a: *const *const f32,
     steps: Strides,
 ) {
+    debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe {
         in_blocks::<V, R, P, W>(block, |terms| {
@@ -209,6 +215,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
     a: *const *const f32,
     Strides { row: step, inner }: Strides,
 ) -> [[V; P]; R] {
+    debug_assert!(terms.runs <= 1 || terms.skip == 0);
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
@@ -332,6 +339,7 @@ pub(crate) unsafe fn store_rows<V: Vector, const P: usize>(
     out: &Out,
     rows: usize,
 ) {
+    debug_assert!(rows < 2 || out.columns <= out.stride);
     let mut row = 0;
     // SAFETY: the caller's promise.
     unsafe {
@@ -355,6 +363,7 @@ unsafe fn some_rows<V: Vector, const R: usize, const P: usize>(
     out: &Out,
     row: usize,
 ) {
+    debug_assert!(!sums.is_null());
     let out = out.below(row);
     // SAFETY: the caller's promise.
     unsafe {
@@ -468,19 +477,21 @@ pub(crate) unsafe fn avx2_half(block: &MicrokernelArgs, rows: usize) {
 }
 
 /// # Safety
-/// As [`run`].
+/// As `microkernel::run`, with panels for [`Isa::Portable`].
 #[cfg(target_arch = "aarch64")]
 pub(super) unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Neon;
+    debug_assert!(isa() == Isa::Portable);
     // SAFETY: the caller's promise; NEON is part of AArch64.
     unsafe { rows!(Neon, 4 of 4, block, rows; 1 2 3 4 5 6) }
 }
 
 /// # Safety
-/// As `microkernel::run`.
+/// As `microkernel::run`, with panels for [`Isa::Portable`].
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     use crate::base::simd::Portable;
+    debug_assert!(isa() == Isa::Portable);
     // SAFETY: the caller's promise.
     unsafe { rows!(Portable, 2 of 2, block, rows; 1 2 3 4) }
 }
