@@ -146,6 +146,7 @@ unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
 ///
 /// # Safety
 /// As [`run`], where the instruction set of `V` is available.
+#[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
 unsafe fn by_panels<V: Vector>(row: &Row, panels: usize) {
     debug_assert!((1..=MAX_PANELS).contains(&panels));

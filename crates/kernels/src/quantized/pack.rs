@@ -94,6 +94,7 @@ impl PackedFilters {
     }
 
     /// Panel `i`, for CPUs with dot4.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn dot4(&self, i: usize) -> &[i8] {
         &self.values.elements()[i * self.panel..][..self.panel]
     }

@@ -4,6 +4,7 @@
 //! All implementations compute the same function of each lane, rounded once. So kernels written
 //! over [`Vector`] give the same bits on each instruction set.
 
+#[cfg(not(target_arch = "aarch64"))]
 use crate::base::num::{f16, f16_to_f32};
 
 /// A vector register of f32 lanes.
@@ -206,10 +207,12 @@ pub(crate) fn opaque(pointer: *const f32) -> *const f32 {
 }
 
 /// Four lanes in portable Rust.
+#[cfg(not(target_arch = "aarch64"))]
 #[derive(Clone, Copy)]
 pub(crate) struct Portable([f32; 4]);
 
 // SAFETY: portable Rust is available everywhere.
+#[cfg(not(target_arch = "aarch64"))]
 unsafe impl Vector for Portable {
     const LANES: usize = 4;
 
@@ -282,6 +285,7 @@ unsafe impl Vector for Portable {
 }
 
 // SAFETY: portable Rust is available everywhere.
+#[cfg(not(target_arch = "aarch64"))]
 unsafe impl Spread for Portable {
     #[inline(always)]
     unsafe fn spread(self, each: usize, i: usize) -> Portable {
@@ -291,6 +295,7 @@ unsafe impl Spread for Portable {
 }
 
 // SAFETY: portable Rust is available everywhere.
+#[cfg(not(target_arch = "aarch64"))]
 unsafe impl Integral for Portable {
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
@@ -346,7 +351,7 @@ pub(crate) use x86::{Avx2, Avx512};
 mod neon;
 
 #[cfg(target_arch = "aarch64")]
-pub use neon::Neon;
+pub(crate) use neon::Neon;
 
 mod transpose;
 

@@ -6,7 +6,7 @@ use std::arch::aarch64::*;
 
 /// Four lanes of NEON.
 #[derive(Clone, Copy)]
-pub struct Neon(float32x4_t);
+pub(crate) struct Neon(float32x4_t);
 
 // SAFETY: NEON is part of AArch64.
 unsafe impl Vector for Neon {

@@ -1,6 +1,8 @@
 //! Dequantizes panels of a compressed B: in registers for few rows of A, into memory once for many.
 
-use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 #[cfg(target_arch = "aarch64")]
 use crate::base::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]

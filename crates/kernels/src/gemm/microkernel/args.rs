@@ -111,5 +111,7 @@ pub(crate) fn rows_per_block(precision: Precision) -> usize {
     if precision.has_tiles() {
         return crate::gemm::amx::config::ROWS;
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = precision;
     mr()
 }

@@ -6,7 +6,9 @@ pub(crate) mod bf16_dp;
 mod bf16_f32;
 pub(crate) mod generic;
 
-use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 use crate::gemm::precision::Bf16Path;
 use args::{MicrokernelArgs, mr_of, nr};
 use generic::portable;
