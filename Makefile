@@ -122,12 +122,10 @@ check:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 # One file that needs nothing of the system that it runs on, not even a C library, for x86-64 Linux: addresses
-# are packed, code that is there twice is kept once, and nothing is kept to unwind the stack, since the C library
-# comes to it.
+# are packed, and code that is there twice is kept once, since the C library comes to it.
 STATIC = x86_64-unknown-linux-gnu
 static:
-	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all \
-		-C link-arg=-Wl,--no-eh-frame-hdr -C link-arg=-Wl,-T,static.ld" \
+	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all" \
 		cargo build --release --bin irrun --target $(STATIC)
 	@echo target/$(STATIC)/release/irrun
 

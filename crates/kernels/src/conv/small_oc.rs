@@ -23,9 +23,10 @@ use crate::conv::tuning::{
     SMALL_OC_MIN_LINE, SMALL_OC_SCRATCH,
 };
 use crate::gemm::{
-    BlockPostOps, KBlocks, LONGEST_BLOCK, PostOp, Precision, RegisterPostOps, Window, finish,
+    BlockPostOps, LONGEST_BLOCK, PostOp, Precision, RegisterPostOps, Window, finish,
 };
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// Elements past a line that may be read: the lanes of the widest vector.
 const SLACK: usize = 16;
@@ -149,7 +150,6 @@ impl SmallOc<'_> {
                 let first = row * width.output;
                 let line = Line {
                     taps: buffer.line(row / height.output, row % height.output, weights),
-                    k_blocks: conv.k_blocks(),
                     width,
                     plane: self.plane(),
                     inputs: conv.inputs,
@@ -186,9 +186,10 @@ impl<'a> LineBuffer<'a> {
         LineBuffer { small, input, kept: vec![None; small.lines()], workspace }
     }
 
-    /// The lines under an output line's taps that are within the input, with their weights.
+    /// The taps of an output line on lines within the input, with their weights. All taps of a line
+    /// and of a block along k are together.
     fn line<'r>(&'r mut self, batch: usize, y: usize, weights: &'r [f32]) -> Vec<LineTaps<'r>> {
-        let height = self.small.conv.axes[1];
+        let [_, height, width] = self.small.conv.axes;
         let lines =
             || height.taps_within(y).filter_map(|tap| Some((tap, height.position(y, tap)?)));
         for (_, line) in lines() {
@@ -199,14 +200,26 @@ impl<'a> LineBuffer<'a> {
                 self.write(place, whole);
             }
         }
-        let each = self.small.conv.inputs * self.small.plane();
-        let of_tap = weights.len() / height.taps;
-        let with_weights = |(tap, line): (usize, usize)| LineTaps {
-            first: tap * self.small.conv.axes[2].taps,
-            values: &self.workspace[line % self.kept.len() * each..][..each],
-            weights: &weights[tap * of_tap..][..of_tap],
-        };
-        lines().map(with_weights).collect()
+        let (inputs, blocks) = (self.small.conv.inputs, self.small.conv.k_blocks());
+        let (each, of_tap) = (inputs * self.small.plane(), inputs * self.small.computed);
+        let mut runs: Vec<LineTaps<'r>> = Vec::new();
+        for (first, line) in lines().map(|(tap, line)| (tap * width.taps, line)) {
+            let values = &self.workspace[line % self.kept.len() * each..][..each];
+            for block in blocks.iter().map(|block| block.start / inputs..block.end / inputs) {
+                let taps = block.start.max(first)..block.end.min(first + width.taps);
+                if taps.is_empty() {
+                    continue;
+                }
+                // The last run had more of this block to come.
+                if let Some(last) = runs.last_mut().filter(|last| last.block == block.start) {
+                    last.ends_block = false;
+                }
+                let weights = &weights[taps.start * of_tap..taps.end * of_tap];
+                let taps = taps.start - first..taps.end - first;
+                runs.push(LineTaps { values, taps, weights, block: block.start, ends_block: true });
+            }
+        }
+        runs
     }
 
     /// Writes the part of a line that windows read to a slot.
@@ -257,12 +270,15 @@ fn to_planes(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
     }
 }
 
-/// An input line, and the weights of its taps.
+/// Taps of an input line, and their weights.
 struct LineTaps<'w> {
-    /// The first tap, counted over all lines of the window.
-    first: usize,
     values: &'w [f32],
+    taps: Range<usize>,
     weights: &'w [f32],
+    /// The first tap of the block along k, counted over all lines of the window.
+    block: usize,
+    /// Whether no taps of the block follow.
+    ends_block: bool,
 }
 
 /// An output line.
@@ -273,30 +289,9 @@ struct Line<'a> {
     /// Distance between channels.
     plane: usize,
     inputs: usize,
-    k_blocks: KBlocks,
     /// A bias and an activation.
     post_ops: BlockPostOps,
     outputs: usize,
-}
-
-/// Adds the sums of a block along k to those of the blocks before it, and starts the next from 0.
-///
-/// # Safety
-/// The instruction set of `V` is available.
-#[inline(always)]
-unsafe fn end_block<V: Vector, const N: usize, const P: usize>(
-    chains: &mut [[V; P]; N],
-    sums: &mut [[V; P]; N],
-) {
-    for n in 0..N {
-        for p in 0..P {
-            // SAFETY: the caller's promise.
-            unsafe {
-                sums[n][p] = sums[n][p].add(chains[n][p]);
-                chains[n][p] = V::zero();
-            }
-        }
-    }
 }
 
 /// The panic where [`small_oc`] chose a number of channels without a microkernel.
@@ -328,10 +323,9 @@ impl Line<'_> {
     /// Whether an input line has all that the outputs read of it, and its taps the weights of as
     /// many channels.
     fn reaches(&self, line: &LineTaps<'_>, channels: usize, len: usize) -> bool {
-        let Window { taps, dilation, .. } = self.width;
-        let last = (self.inputs - 1) * self.plane + (taps - 1) * dilation;
+        let last = (self.inputs - 1) * self.plane + (line.taps.end - 1) * self.width.dilation;
         line.values.len() >= last + len / self.outputs + SLACK - 1
-            && line.weights.len() == taps * self.inputs * channels
+            && line.weights.len() == line.taps.len() * self.inputs * channels
     }
 
     /// # Safety
@@ -428,16 +422,13 @@ impl Line<'_> {
         // SAFETY: the caller's promise; there is a bias for each output, and the array holds the
         // block.
         unsafe {
-            // The first block's sums are added to -0, which changes no number.
-            let (mut chains, mut sums) = ([[V::zero(); P]; N], [[V::splat(-0.0); P]; N]);
-            let mut end = self.k_blocks.block(0).end;
-            for LineTaps { first, values, weights } in &self.taps {
+            // The first block's sums are added to -0, which changes no number. Without a tap within
+            // the input the sum is 0.
+            let none = if self.taps.is_empty() { 0.0 } else { -0.0 };
+            let (mut chains, mut sums) = ([[V::zero(); P]; N], [[V::splat(none); P]; N]);
+            for LineTaps { values, taps, weights, ends_block, .. } in &self.taps {
                 let mut weights = weights.as_ptr();
-                for tap in 0..self.width.taps {
-                    while (first + tap) * self.inputs >= end {
-                        end_block(&mut chains, &mut sums);
-                        end = self.k_blocks.block(end).end;
-                    }
+                for tap in taps.clone() {
                     let mut from = values.as_ptr().add(tap * self.width.dilation + x);
                     for _ in 0..self.inputs {
                         let mut windows = [V::zero(); P];
@@ -454,8 +445,15 @@ impl Line<'_> {
                         weights = weights.add(N);
                     }
                 }
+                if *ends_block {
+                    for n in 0..N {
+                        for p in 0..P {
+                            sums[n][p] = sums[n][p].add(chains[n][p]);
+                            chains[n][p] = V::zero();
+                        }
+                    }
+                }
             }
-            end_block(&mut chains, &mut sums);
             if !self.post_ops.bias.is_null() {
                 for n in 0..N.min(self.outputs) {
                     let bias = V::splat(*self.post_ops.bias.add(n));
