@@ -68,7 +68,8 @@ impl KBlocks {
     }
 
     /// The block that begins at element `at`.
-    #[inline(always)]
+    // Not inlined, since it would be part of every microkernel.
+    #[inline(never)]
     pub(crate) fn block(self, at: usize) -> Range<usize> {
         if self.is_one() {
             return at..self.k;

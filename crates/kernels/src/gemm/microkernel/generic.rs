@@ -54,12 +54,16 @@ unsafe fn in_blocks<V: Vector, const R: usize, const P: usize, const W: usize>(
     // Opaque, so that the sums are kept in memory, and not in registers that the loops need.
     let earlier = opaque(earlier.as_mut_ptr().cast()).cast_mut();
     let place = |i: usize, p: usize| earlier.wrapping_add((i * P + p) * V::LANES);
-    let mut lanes = if is_one { 0..0 } else { blocks.block(0) };
+    let mut lanes = 0..0;
     // SAFETY: the caller's promise. From the second block on, the sums have been written.
     unsafe {
         loop {
-            let terms =
-                if is_one { block.whole() } else { block.terms(lanes.clone(), W * V::LANES) };
+            let terms = if is_one {
+                block.whole()
+            } else {
+                lanes = blocks.block(lanes.end);
+                block.terms(lanes.clone(), W * V::LANES)
+            };
             let mut sums = sums_of(&terms);
             if lanes.start > 0 {
                 each_row!(R, i => for p in 0..P {
@@ -70,7 +74,6 @@ unsafe fn in_blocks<V: Vector, const R: usize, const P: usize, const W: usize>(
                 return store(&block.out, sums);
             }
             each_row!(R, i => for p in 0..P { sums[i][p].store(place(i, p)) });
-            lanes = blocks.block(lanes.end);
         }
     }
 }
