@@ -148,7 +148,12 @@ impl<'a> TileDriver<'a> {
         // disjoint parts of C.
         unsafe {
             for i in 0..self.across() {
-                microkernel::run(&self.block(rows, i), self.path, count);
+                let block = self.block(rows, i);
+                if self.k_blocks.is_one() {
+                    microkernel::run(&block, self.path, count);
+                } else {
+                    microkernel::run_in_blocks(&block, self.k_blocks, count);
+                }
             }
         }
     }
@@ -176,7 +181,6 @@ impl<'a> TileDriver<'a> {
             a: rows.source,
             runs: rows.runs,
             k: self.lanes / rows.runs,
-            k_blocks: self.k_blocks,
             b: panel.as_ptr(),
             // Spread evenly along k: prefetching faster, or further ahead, was slower.
             ahead: if is_long {

@@ -84,7 +84,7 @@ impl SharedTarget {
                 SharedTarget::Bf16(to) => (to.at(offset).cast(), true),
             }
         };
-        Out { to, is_bf16, stride, columns, absorbed }
+        Out { to, is_bf16, stride, columns, earlier: std::ptr::null(), absorbed }
     }
 }
 
@@ -100,6 +100,9 @@ pub(crate) struct Out {
     pub(crate) stride: usize,
     /// Elements to write in a row: the columns of the block that are within C.
     pub(crate) columns: usize,
+    /// Sums of earlier blocks along k, which are added before the post-ops: rows of all columns
+    /// that the microkernel computes. Null if there are none.
+    pub(crate) earlier: *const f32,
     /// The post-ops that are done in registers.
     pub(crate) absorbed: BlockPostOps,
 }
@@ -129,9 +132,10 @@ impl Out {
         self.to.cast::<u16>().wrapping_add(i * self.stride + p * lanes)
     }
 
-    /// The destination from a row on.
+    /// The destination from a row on, of sums that have no earlier ones.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn below(&self, row: usize) -> Out {
+        debug_assert!(self.earlier.is_null());
         let (add, stride) = self.absorbed.add;
         let add = if add.is_null() { add } else { add.wrapping_add(row * stride) };
         let to = if self.is_bf16 { self.bf16_at(row, 0, 0).cast() } else { self.at(row, 0, 0) };

@@ -36,6 +36,47 @@ impl Source {
         }
     }
 
+    /// The addresses of run `first` and those behind it, without the first `skip` elements of each
+    /// run. If `skip` is not 0, only run `first` is there, and `pointers` holds its addresses.
+    ///
+    /// # Safety
+    /// There are pointers for run `first` and all `rows`, and the run has more than `skip` elements.
+    pub(super) unsafe fn part(
+        self,
+        (first, skip): (usize, usize),
+        rows: usize,
+        pointers: &mut [*const f32],
+    ) -> Source {
+        debug_assert!(rows > 0 && rows <= pointers.len());
+        // SAFETY: the caller's promise.
+        let behind = unsafe {
+            match self {
+                Source::Indirect(runs) => Source::Indirect(runs.add(first * rows)),
+                Source::Strided(runs, steps) => Source::Strided(runs.add(first), steps),
+            }
+        };
+        if skip == 0 {
+            return behind;
+        }
+        let skipped = |pointer: *const f32, step: usize| {
+            if pointer.is_null() { pointer } else { pointer.wrapping_add(skip * step) }
+        };
+        match behind {
+            Source::Indirect(run) => {
+                for (i, to) in pointers[..rows].iter_mut().enumerate() {
+                    // SAFETY: there is a pointer for each row.
+                    *to = skipped(unsafe { *run.add(i) }, 1);
+                }
+                Source::Indirect(pointers.as_ptr())
+            }
+            Source::Strided(run, steps) => {
+                // SAFETY: there is a pointer for the run.
+                pointers[0] = skipped(unsafe { *run }, steps.inner);
+                Source::Strided(pointers.as_ptr(), steps)
+            }
+        }
+    }
+
     /// The address of the only row, if it is a single contiguous run.
     ///
     /// # Safety

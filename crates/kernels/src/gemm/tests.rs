@@ -17,16 +17,16 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
     (0..len).map(|_| next()).collect()
 }
 
-/// The definition: chains of fused multiply-adds, whose sums are added in order. Each has 384
-/// terms, the last up to 576.
+/// The definition: chains of fused multiply-adds, whose sums are added in order. Each has 768
+/// terms, the last up to 1,152.
 pub(super) fn sum_of_chains(k: usize, term: impl Fn(usize) -> (f32, f32)) -> f32 {
     let chain = |terms: std::ops::Range<usize>| {
         terms.map(&term).fold(0f32, |sum, (a, b)| a.mul_add(b, sum))
     };
     let (mut sum, mut at) = (-0.0, 0);
-    while k - at > 576 {
-        sum += chain(at..at + 384);
-        at += 384;
+    while k - at > 1152 {
+        sum += chain(at..at + 768);
+        at += 768;
     }
     sum + chain(at..k)
 }
@@ -105,9 +105,9 @@ fn few_rows_are_chains() {
             (64, 16),
             (16, 33),
             (1037, 70),
-            (83, 576),
-            (83, 577),
-            (70, 1003),
+            (83, 1152),
+            (83, 1153),
+            (70, 2003),
         ] {
             let (a, b) = (numbers(m * k, 3), numbers(k * n, 4));
             for layout in [Layout::Columns { stride: k }, Layout::Rows { stride: n }] {
@@ -474,7 +474,7 @@ fn steps_in_registers_are_the_steps() {
 #[test]
 fn long_sums_are_chains_of_blocks() {
     let threads = Threads::new(2);
-    for (m, n, k) in [(31, 40, 577), (14, 17, 960), (23, 8, 1152), (9, 33, 2001)] {
+    for (m, n, k) in [(31, 40, 1153), (14, 17, 1920), (23, 8, 2304), (9, 33, 2001)] {
         let (a, b) = (numbers(m * k, 21), numbers(k * n, 22));
         let (bias, matrix) = (numbers(n, 23), numbers(m * n, 24));
         let layout = Layout::Rows { stride: n };
@@ -530,8 +530,8 @@ fn factors_multiply_the_columns_of_a() {
 fn columns_of_a_may_lie_in_several_matrices() {
     let threads = Threads::new(2);
     let (m, n) = (61, 50);
-    // Of 700 elements each, blocks along k begin within a matrix; of 192, with one.
-    for (columns, precision) in [33, 40, 192, 700]
+    // Of 700 elements each, blocks along k begin within a matrix; of 768, with one.
+    for (columns, precision) in [33, 40, 700, 768]
         .iter()
         .flat_map(|c| [Precision::F32, Precision::Bf16].map(|precision| (*c, precision)))
     {

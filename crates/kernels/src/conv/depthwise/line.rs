@@ -505,6 +505,7 @@ impl Row<'_> {
             is_bf16: false,
             stride: self.channels,
             columns,
+            earlier: std::ptr::null(),
             absorbed: self.absorbed.at(self.first + x, c),
         }
     }

@@ -1,7 +1,6 @@
 //! The arguments of a microkernel, and the size of its block.
 
 use crate::base::isa::{Isa, isa};
-use crate::gemm::k_blocks::KBlocks;
 use crate::gemm::output::Out;
 use crate::gemm::precision::Precision;
 use crate::gemm::prefetch::Prefetch;
@@ -15,7 +14,7 @@ pub(crate) const MAX_ROWS: usize = 14;
 pub(crate) const MAX_COLUMNS: usize = 32;
 
 /// What a block computes: `c[i][j] = Σ a[run][i][k] · b[run][k][j]` over runs and k, in that order,
-/// block after block along k; then the post-ops in registers.
+/// from 0; then the post-ops in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct MicrokernelArgs {
     /// The addresses of A.
@@ -28,52 +27,41 @@ pub(crate) struct MicrokernelArgs {
     pub(crate) b: *const f32,
     /// What is prefetched, spread evenly along k: parts of B and of A that are read later.
     pub(crate) ahead: Prefetch,
-    /// The blocks along k, in lanes of all runs.
-    pub(crate) k_blocks: KBlocks,
     /// The destination of the block.
     pub(crate) out: Out,
 }
 
-/// A block along k of what a microkernel multiplies: a part of a run, or whole runs.
-pub(crate) struct Terms {
-    /// The first run, and the number of runs.
-    pub(crate) first: usize,
-    pub(crate) runs: usize,
-    /// Lanes of each run that are left out, and those behind them that are multiplied.
-    pub(crate) skip: usize,
-    pub(crate) k: usize,
-    /// A row of columns for each run and k.
-    pub(crate) b: *const f32,
-    /// What is prefetched meanwhile.
-    pub(crate) ahead: Prefetch,
-}
-
 impl MicrokernelArgs {
-    /// All of k as one block.
-    #[inline(always)]
-    pub(crate) fn whole(&self) -> Terms {
-        let MicrokernelArgs { runs, k, b, ahead, .. } = *self;
-        Terms { first: 0, runs, skip: 0, k, b, ahead }
-    }
-
-    /// A block along k, which is a range of lanes counted over all runs. Rows of the panel have
-    /// `width` columns.
+    /// What the block computes for a block along k, a range of lanes counted over all runs: a part
+    /// of a run, or whole runs. `pointers` is where addresses of a part go.
     ///
     /// # Safety
-    /// There are these lanes.
-    #[inline(always)]
-    pub(crate) unsafe fn terms(&self, lanes: Range<usize>, width: usize) -> Terms {
-        let MicrokernelArgs { runs, k, b, ahead, .. } = *self;
+    /// The pointers of the block are valid for `rows` rows, and it has these lanes.
+    pub(crate) unsafe fn part(
+        &self,
+        lanes: Range<usize>,
+        rows: usize,
+        pointers: &mut [*const f32; MAX_ROWS],
+    ) -> MicrokernelArgs {
         // Without a division where there is one run, as in most GEMMs.
-        let (first, skip) =
-            if runs == 1 { (0, lanes.start) } else { (lanes.start / k, lanes.start % k) };
-        let is_part = lanes.len() <= k - skip;
-        let (runs, k) = if is_part { (1, lanes.len()) } else { (lanes.len() / k, k) };
-        debug_assert!(lanes.len() == runs * k && (runs == 1 || skip == 0));
-        debug_assert!(first + runs <= self.runs);
+        let (first, skip) = match self.runs {
+            1 => (0, lanes.start),
+            _ => (lanes.start / self.k, lanes.start % self.k),
+        };
+        let mut part = *self;
+        (part.runs, part.k) = match lanes.len() {
+            len if len <= self.k - skip => (1, len),
+            len => (len / self.k, self.k),
+        };
+        debug_assert!(lanes.len() == part.runs * part.k && (part.runs == 1 || skip == 0));
+        debug_assert!(first + part.runs <= self.runs);
         // SAFETY: the caller's promise.
-        let b = unsafe { b.add(lanes.start * width) };
-        Terms { first, runs, skip, k, b, ahead: ahead.after(lanes.start) }
+        unsafe {
+            part.a = self.a.part((first, skip), rows, pointers);
+            part.b = self.b.add(lanes.start * nr());
+        }
+        part.ahead = self.ahead.after(lanes.start);
+        part
     }
 }
 

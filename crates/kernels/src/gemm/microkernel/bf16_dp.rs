@@ -293,7 +293,6 @@ mod x86 {
 mod tests {
     use super::*;
     use crate::base::simd::Avx512;
-    use crate::gemm::k_blocks::KBlocks;
     use crate::gemm::source::Strides;
 
     /// Sixteen lanes of pairs added to sums: by the instruction, and by its emulation.
@@ -393,7 +392,6 @@ mod tests {
                 a: Source::Strided(first.as_ptr(), Strides { row: lanes, inner: 1 }),
                 runs: 1,
                 k: lanes,
-                k_blocks: KBlocks::whole(lanes),
                 b: b.as_ptr(),
                 ahead: Prefetch([PrefetchStream::nothing(a.as_ptr()); 2]),
                 out: Out {
@@ -401,6 +399,7 @@ mod tests {
                     is_bf16: false,
                     stride: columns,
                     columns,
+                    earlier: std::ptr::null(),
                     absorbed: BlockPostOps::NOTHING,
                 },
             };

@@ -34,6 +34,7 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
             is_bf16: false,
             stride: width,
             columns: width,
+            earlier: std::ptr::null(),
             absorbed: BlockPostOps::NOTHING,
         },
         ..*block

@@ -3,13 +3,12 @@
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Vector, opaque};
 use crate::gemm::each_row::each_row;
-use crate::gemm::microkernel::args::{MAX_COLUMNS, MAX_ROWS, MicrokernelArgs, Terms};
+use crate::gemm::microkernel::args::{MAX_ROWS, MicrokernelArgs};
 use crate::gemm::output::Out;
 use crate::gemm::pack::a_conflict;
 use crate::gemm::post_ops::BlockPostOps;
 use crate::gemm::prefetch::TERMS;
 use crate::gemm::source::{Source, Strides};
-use std::mem::MaybeUninit;
 
 /// A block whose rows lie anywhere: `R` rows, and the first `P` of the panel's `W` vectors of
 /// columns, all in registers.
@@ -24,57 +23,12 @@ pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W
     debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe {
-        in_blocks::<V, R, P, W>(block, |terms| {
-            let a = a.add(terms.first * R);
-            if P == W && a_conflict::compete::<V, R>(terms, a) {
-                a_conflict::sums(terms, |run, i| *a.add(run * R + i))
-            } else {
-                indirect_sums::<V, R, P, W>(terms, a)
-            }
-        });
-    }
-}
-
-/// Adds the sums of the blocks along k, applies the post-ops and writes the result.
-///
-/// # Safety
-/// As [`indirect`].
-#[inline(always)]
-unsafe fn in_blocks<V: Vector, const R: usize, const P: usize, const W: usize>(
-    block: &MicrokernelArgs,
-    sums_of: impl Fn(&Terms) -> [[V; P]; R],
-) {
-    const { assert!(R <= MAX_ROWS && P <= W && W * V::LANES <= MAX_COLUMNS) };
-    let blocks = block.k_blocks;
-    // Pairs of bf16 are one block; said so that their microkernels have no loop.
-    let is_one = V::ROUNDS || blocks.is_one();
-    debug_assert!(is_one == blocks.is_one() && !block.b.is_null());
-    debug_assert!(blocks.end() == block.runs * block.k);
-    let mut earlier = MaybeUninit::<[f32; MAX_ROWS * MAX_COLUMNS]>::uninit();
-    // Opaque, so that the sums are kept in memory, and not in registers that the loops need.
-    let earlier = opaque(earlier.as_mut_ptr().cast()).cast_mut();
-    let place = |i: usize, p: usize| earlier.wrapping_add((i * P + p) * V::LANES);
-    let mut lanes = 0..0;
-    // SAFETY: the caller's promise. From the second block on, the sums have been written.
-    unsafe {
-        loop {
-            let terms = if is_one {
-                block.whole()
-            } else {
-                lanes = blocks.block(lanes.end);
-                block.terms(lanes.clone(), W * V::LANES)
-            };
-            let mut sums = sums_of(&terms);
-            if lanes.start > 0 {
-                each_row!(R, i => for p in 0..P {
-                    sums[i][p] = sums[i][p].add(V::load(place(i, p)));
-                });
-            }
-            if is_one || lanes.end == blocks.end() {
-                return store(&block.out, sums);
-            }
-            each_row!(R, i => for p in 0..P { sums[i][p].store(place(i, p)) });
-        }
+        let sums = if P == W && a_conflict::compete::<V, R>(block, a) {
+            a_conflict::sums(block, |run, i| *a.add(run * R + i))
+        } else {
+            indirect_sums::<V, R, P, W>(block, a)
+        };
+        store(&block.out, sums);
     }
 }
 
@@ -116,30 +70,29 @@ unsafe fn add_term<V: Vector, const R: usize, const P: usize>(
 /// As [`indirect`].
 #[inline(always)]
 unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usize>(
-    terms: &Terms,
+    block: &MicrokernelArgs,
     a: *const *const f32,
 ) -> [[V; P]; R] {
-    debug_assert!(terms.runs <= 1 || terms.skip == 0);
     // SAFETY: the caller's promise.
     unsafe {
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
         // instruction set.
         let mut sums = [[V::zero(); P]; R];
-        let (mut panel, mut requests) = (terms.b, terms.ahead);
-        for run in 0..terms.runs {
+        let (mut panel, mut requests) = (block.b, block.ahead);
+        for run in 0..block.runs {
             let mut b = panel;
-            panel = panel.add(terms.k * W * V::LANES);
-            if (*a.add(run * R)).is_null() || terms.k == 0 {
+            panel = panel.add(block.k * W * V::LANES);
+            if (*a.add(run * R)).is_null() || block.k == 0 {
                 continue;
             }
             let mut rows = [std::ptr::null(); R];
             for i in 0..R {
                 let row = *a.add(run * R + i);
                 debug_assert!(!row.is_null());
-                rows[i] = row.add(terms.skip);
+                rows[i] = row;
             }
             let mut k = 0;
-            if by_terms::<V, R, P, W>() && terms.k >= TERMS {
+            if by_terms::<V, R, P, W>() && block.k >= TERMS {
                 // Tested at the end: otherwise the compiler copies all sums in each iteration.
                 loop {
                     for t in 0..TERMS {
@@ -148,11 +101,11 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
                     b = b.add(TERMS * W * V::LANES);
                     requests.terms();
                     k += TERMS;
-                    if terms.k - k < TERMS {
+                    if block.k - k < TERMS {
                         break;
                     }
                 }
-                if k == terms.k {
+                if k == block.k {
                     continue;
                 }
             }
@@ -166,7 +119,7 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
                     requests.term();
                 }
                 k += 1;
-                if k == terms.k {
+                if k == block.k {
                     break;
                 }
             }
@@ -194,17 +147,16 @@ pub(crate) unsafe fn strided<V: Vector, const R: usize, const P: usize, const W:
     debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe {
-        in_blocks::<V, R, P, W>(block, |terms| {
-            let a = a.add(terms.first);
-            if P == W && steps.inner == 1 && a_conflict::compete_at::<V, R>(terms, steps.row) {
-                a_conflict::sums(terms, |run, i| match *a.add(run) {
-                    first if first.is_null() => first,
-                    first => first.add(i * steps.row),
-                })
-            } else {
-                strided_sums::<V, R, P, W>(terms, a, steps)
-            }
-        });
+        let sums = if P == W && steps.inner == 1 && a_conflict::compete_at::<V, R>(block, steps.row)
+        {
+            a_conflict::sums(block, |run, i| match *a.add(run) {
+                first if first.is_null() => first,
+                first => first.add(i * steps.row),
+            })
+        } else {
+            strided_sums::<V, R, P, W>(block, a, steps)
+        };
+        store(&block.out, sums);
     }
 }
 
@@ -214,30 +166,28 @@ pub(crate) unsafe fn strided<V: Vector, const R: usize, const P: usize, const W:
 /// As [`indirect`].
 #[inline(always)]
 unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize>(
-    terms: &Terms,
+    block: &MicrokernelArgs,
     a: *const *const f32,
     Strides { row: step, inner }: Strides,
 ) -> [[V; P]; R] {
-    debug_assert!(terms.runs <= 1 || terms.skip == 0);
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
-        let (mut panel, mut requests) = (terms.b, terms.ahead);
+        let (mut panel, mut requests) = (block.b, block.ahead);
         let thrice = std::hint::black_box(3 * step);
-        for run in 0..terms.runs {
+        for run in 0..block.runs {
             let (first, mut b) = (*a.add(run), panel);
-            panel = panel.add(terms.k * W * V::LANES);
-            if first.is_null() || terms.k == 0 {
+            panel = panel.add(block.k * W * V::LANES);
+            if first.is_null() || block.k == 0 {
                 continue;
             }
-            let first = first.add(terms.skip * inner);
             let mut rows = [0, 1, 2, 3].map(|i| first.wrapping_add(i * ROWS_PER_POINTER * step));
             let row = |rows: [*const f32; 4], i: usize| {
                 let offset =
                     if i % ROWS_PER_POINTER == 3 { thrice } else { i % ROWS_PER_POINTER * step };
                 rows[i / ROWS_PER_POINTER].add(offset)
             };
-            let mut left = terms.k;
+            let mut left = block.k;
             if by_terms::<V, R, P, W>() && inner == 1 && left >= TERMS {
                 // Tested at the end, as above.
                 loop {
@@ -298,6 +248,12 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     let count = |p: usize| out.columns.saturating_sub(p * lanes).min(lanes);
     // SAFETY: the caller's promise; only the first columns are read and written.
     unsafe {
+        if !out.earlier.is_null() {
+            each_row!(R, i => for p in 0..P {
+                let earlier = V::load(out.earlier.wrapping_add((i * P + p) * lanes));
+                sums[i][p] = sums[i][p].add(earlier);
+            });
+        }
         if !bias.is_null() {
             let mut values = [V::zero(); P];
             for p in 0..P {

@@ -8,7 +8,7 @@
 
 use crate::base::simd::{Vector, opaque};
 use crate::gemm::each_row::each_row;
-use crate::gemm::microkernel::args::Terms;
+use crate::gemm::microkernel::args::MicrokernelArgs;
 use crate::gemm::prefetch::LINE;
 use std::mem::MaybeUninit;
 
@@ -25,9 +25,9 @@ struct Stage([[[f32; LINE]; LINE]; 2]);
 
 /// Whether the rows of a block, `step` elements apart, share an L1 set and are whole cache lines.
 #[inline(always)]
-pub(crate) fn compete_at<V: Vector, const R: usize>(terms: &Terms, step: usize) -> bool {
+pub(crate) fn compete_at<V: Vector, const R: usize>(block: &MicrokernelArgs, step: usize) -> bool {
     let are_apart = (step * size_of::<f32>()).is_multiple_of(PAGE) && step > 0;
-    V::LANES == LINE && R > WAYS && are_apart && terms.k > LINE && terms.k.is_multiple_of(LINE)
+    V::LANES == LINE && R > WAYS && are_apart && block.k > LINE && block.k.is_multiple_of(LINE)
 }
 
 /// The same for rows that lie anywhere; `a` has a pointer for each run and row. The middle run is
@@ -37,17 +37,17 @@ pub(crate) fn compete_at<V: Vector, const R: usize>(terms: &Terms, step: usize) 
 /// There are pointers for the rows of all runs.
 #[inline(always)]
 pub(crate) unsafe fn compete<V: Vector, const R: usize>(
-    terms: &Terms,
+    block: &MicrokernelArgs,
     a: *const *const f32,
 ) -> bool {
-    if terms.runs == 0 {
+    if block.runs == 0 {
         return false;
     }
     debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
-    let place = |i: usize| unsafe { (*a.add(terms.runs / 2 * R + i)).addr() };
+    let place = |i: usize| unsafe { (*a.add(block.runs / 2 * R + i)).addr() };
     let step = place(R - 1).wrapping_sub(place(0)) | place(R / 2).wrapping_sub(place(0));
-    compete_at::<V, R>(terms, step / size_of::<f32>())
+    compete_at::<V, R>(block, step / size_of::<f32>())
 }
 
 /// Sums of a block of `R` rows and `P` vectors. `rows` is the address of a run of a row; that of
@@ -58,26 +58,26 @@ pub(crate) unsafe fn compete<V: Vector, const R: usize>(
 /// and `V` is one cache line.
 #[inline(always)]
 pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
-    terms: &Terms,
+    block: &MicrokernelArgs,
     rows: impl Fn(usize, usize) -> *const f32,
 ) -> [[V; P]; R] {
-    debug_assert!(V::LANES == LINE && R <= LINE && terms.k > 0 && terms.k.is_multiple_of(LINE));
+    debug_assert!(V::LANES == LINE && R <= LINE && block.k > 0 && block.k.is_multiple_of(LINE));
     let mut stage = MaybeUninit::<Stage>::uninit();
     let stage = stage.as_mut_ptr().cast::<f32>();
     // SAFETY: the caller's promise; what is read of the buffer has been written.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
-        let (mut panel, mut requests) = (terms.b, terms.ahead);
-        for run in 0..terms.runs {
+        let (mut panel, mut requests) = (block.b, block.ahead);
+        for run in 0..block.runs {
             let mut b = panel;
-            panel = panel.add(terms.k * P * V::LANES);
+            panel = panel.add(block.k * P * V::LANES);
             if rows(run, 0).is_null() {
                 continue;
             }
             // Missing rows repeat the last one.
-            let mut from = [rows(run, R - 1).add(terms.skip); LINE];
+            let mut from = [rows(run, R - 1); LINE];
             for i in 0..R {
-                from[i] = rows(run, i).add(terms.skip);
+                from[i] = rows(run, i);
             }
             for i in 0..LINE {
                 V::load(from[i]).store(stage.add(i * LINE));
@@ -86,7 +86,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
             let mut at = 0;
             loop {
                 // Past the last line, the same line again.
-                let soon = if at + LINE < terms.k { at + LINE } else { at };
+                let soon = if at + LINE < block.k { at + LINE } else { at };
                 let mut row = from.as_ptr();
                 let mut to = other;
                 let mut element = opaque(this);
@@ -112,7 +112,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
                     }
                 }
                 at += LINE;
-                if at == terms.k {
+                if at == block.k {
                     break;
                 }
                 (this, other) = (other, this);

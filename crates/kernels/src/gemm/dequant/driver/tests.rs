@@ -84,10 +84,10 @@ fn compressed_sums_are_chains_along_k() {
         (2, 8, 0, 2),
         (1, 600, 320, 64),
         // Blocks along k begin with a group, or within one.
-        (1, 70, 1152, 128),
-        (3, 34, 1000, 1000),
-        (7, 40, 1000, 200),
-        (40, 34, 1152, 576),
+        (1, 70, 2304, 128),
+        (3, 34, 2000, 2000),
+        (7, 40, 2000, 200),
+        (40, 34, 2304, 576),
     ];
     for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
     {
