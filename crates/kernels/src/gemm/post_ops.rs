@@ -323,7 +323,6 @@ pub(crate) struct BlockPostOps {
 
 impl BlockPostOps {
     /// No post-ops.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) const NOTHING: BlockPostOps = BlockPostOps {
         bias: std::ptr::null(),
         add: (std::ptr::null(), 0),

@@ -6,9 +6,7 @@ pub(crate) mod bf16_dp;
 mod bf16_f32;
 pub(crate) mod generic;
 
-#[cfg(target_arch = "x86_64")]
-use crate::base::isa::Isa;
-use crate::base::isa::isa;
+use crate::base::isa::{Isa, isa};
 use crate::gemm::k_blocks::KBlocks;
 use crate::gemm::output::Out;
 use crate::gemm::post_ops::BlockPostOps;
