@@ -40,7 +40,7 @@ impl Source {
     /// run. If `skip` is not 0, only run `first` is there, and `pointers` holds its addresses.
     ///
     /// # Safety
-    /// There are pointers for run `first` and all `rows`, and the run has more than `skip` elements.
+    /// There are pointers for run `first` and all `rows`; the run has more than `skip` elements.
     pub(super) unsafe fn part(
         self,
         (first, skip): (usize, usize),

@@ -49,8 +49,8 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: 
 #[repr(C, align(64))]
 struct Sums(MaybeUninit<[f32; MAX_ROWS * MAX_COLUMNS]>);
 
-/// As [`run`] in f32, with k divided into blocks: each but the last writes its sums to memory, where
-/// the next one finds them.
+/// As [`run`] in f32, with k divided into blocks. Each but the last writes its sums to memory, and
+/// the next one adds them.
 ///
 /// # Safety
 /// As [`run`]; blocks along k [suit](KBlocks::suit_runs) the runs.
