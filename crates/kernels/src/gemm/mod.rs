@@ -1,7 +1,7 @@
 //! GEMM in f32; operands may be converted to bf16 first ([`Precision`]).
 //!
 //! Every element of the result is a sum of chains of fused multiply-adds along k, one for each
-//! [block of k](k_blocks), whatever the instruction set, the tiling, the number of rows or of
+//! block of k (`k_blocks.rs`), whatever the instruction set, the tiling, the number of rows or of
 //! threads. Rows and columns are computed independently.
 
 mod activation;
