@@ -55,9 +55,9 @@ pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
         Isa::Avx2 => 4,
         Isa::Avx512 | Isa::Amx => 8,
     };
-    let is_plane = conv.groups == 1 && depth == Window::NONE && conv.inputs > 0;
-    // Then blocks along k begin at taps.
-    let is_plane = is_plane && conv.inputs <= LONGEST_BLOCK;
+    // So few that blocks along k begin at taps.
+    let are_inputs_few = (1..=LONGEST_BLOCK).contains(&conv.inputs);
+    let is_plane = conv.groups == 1 && depth == Window::NONE && are_inputs_few;
     let is_small = (1..=most).contains(&conv.outputs) && conv.taps() > 1;
     let is_f32 = conv.gemm_precision() == Precision::F32;
     if !(is_plane && is_small && is_f32 && height.is_countable() && width.is_countable()) {
@@ -186,8 +186,8 @@ impl<'a> LineBuffer<'a> {
         LineBuffer { small, input, kept: vec![None; small.lines()], workspace }
     }
 
-    /// The taps of an output line on lines within the input, with their weights. All taps of a line
-    /// and of a block along k are together.
+    /// The taps of an output line on lines within the input, with their weights: an item for each
+    /// input line and each of its blocks along k.
     fn line<'r>(&'r mut self, batch: usize, y: usize, weights: &'r [f32]) -> Vec<LineTaps<'r>> {
         let [_, height, width] = self.small.conv.axes;
         let lines =

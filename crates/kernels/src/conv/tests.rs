@@ -1,5 +1,6 @@
 mod few_outputs;
 mod in_bf16;
+mod long_windows;
 mod padding;
 
 use super::*;
@@ -153,42 +154,20 @@ fn channels_with_several_filters_agree_with_the_definition() {
     }
 }
 
-/// Windows of several blocks along k: lines, taps and parts of taps, with and without padding, and
-/// with filters that are not finite.
-#[test]
-fn long_windows_agree_with_the_definition() {
-    let axis = |input: usize, taps: usize, stride: usize, start: isize| {
-        let output = (input + 1 - taps) / stride + 1;
-        Window { input, output, taps, stride, dilation: 1, start }
-    };
-    for (taps, inputs, outputs) in
-        [(3, 150, 20), (3, 400, 17), (2, 1200, 5), (5, 130, 9), (1, 1300, 8)]
-    {
-        for (stride, start) in [(2, 0), (2, -1), (3, 0)] {
-            let axes = [Window::NONE, axis(7, taps, stride, start), axis(19, taps, stride, start)];
-            let precision = Precision::F32;
-            let conv = Convolution { batch: 2, axes, inputs, outputs, groups: 1, precision };
-            let values = numbers(2 * 7 * 19 * inputs, 31);
-            let mut weights = numbers(outputs * inputs * conv.taps(), 32);
-            for is_finite in [true, false] {
-                if !is_finite {
-                    weights[0] = f32::INFINITY;
-                }
-                let expected = reference(&conv, &values, &weights);
-                let threads = Threads::new(2);
-                let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
-                let planes = planes(&conv, &values);
-                let last = Input::channels_last(&values);
-                let first = Input { channels_first: true, ..Input::channels_last(&planes) };
-                for input in [last, first] {
-                    let mut out = vec![f32::NAN; expected.len()];
-                    let operands = (input, &filters, &weights[..]);
-                    conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
-                    assert_eq!(out, expected, "{taps} {inputs} {stride} {start} {is_finite}");
-                }
-            }
-        }
-    }
+/// What a convolution gives for an input in NHWC, and for the same input in NCHW.
+fn in_both_layouts(
+    (conv, threads): (&Convolution, &Threads),
+    filters: &Filters<'_>,
+    (values, weights): (&[f32], &[f32]),
+) -> [Vec<f32>; 2] {
+    let planes = planes(conv, values);
+    let last = Input::channels_last(values);
+    let first = Input { channels_first: true, ..Input::channels_last(&planes) };
+    [last, first].map(|input| {
+        let mut out = vec![f32::NAN; conv.batch * conv.positions() * conv.outputs];
+        conv.run(threads, &ScratchPool::default(), (input, filters, weights), &[], &mut out);
+        out
+    })
 }
 
 proptest! {

@@ -1,5 +1,4 @@
-//! Divides a long k into blocks (k-blocking), so that the rounding errors of a sum grow with the
-//! root of a block's length and not with that of k.
+//! Divides a long k into blocks (k-blocking), so that rounding errors of sums grow less with k.
 //!
 //! The sums of a block are one chain of fused multiply-adds from 0, and those of the blocks are
 //! added in order. Where blocks begin depends on the sizes alone, never on the instruction set, the

@@ -49,7 +49,6 @@ fn few_outputs_agree_with_the_definition() {
             };
             let values = numbers(2 * height.input * width.input * inputs, 8);
             let weights = numbers(outputs * inputs * conv.taps(), 9);
-            let planes = planes(&conv, &values);
             let expected = reference(&conv, &values, &weights);
             for threads in [Threads::new(1), Threads::new(3)] {
                 let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
@@ -59,12 +58,7 @@ fn few_outputs_agree_with_the_definition() {
                     is_small || outputs > 2 || width.stride > 1,
                     "{height:?} {width:?} {inputs} {outputs}"
                 );
-                let last = Input::channels_last(&values);
-                let first = Input { channels_first: true, ..Input::channels_last(&planes) };
-                for input in [last, first] {
-                    let mut out = vec![f32::NAN; expected.len()];
-                    let operands = (input, &filters, &weights[..]);
-                    conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
+                for out in in_both_layouts((&conv, &threads), &filters, (&values, &weights)) {
                     assert_eq!(out, expected, "{height:?} {width:?} {inputs} {outputs}");
                 }
             }

@@ -5,17 +5,19 @@ pub(crate) mod bf16_dp;
 #[cfg(target_arch = "x86_64")]
 mod bf16_f32;
 pub(crate) mod generic;
+mod sums;
 
-use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 use crate::gemm::k_blocks::KBlocks;
 use crate::gemm::output::Out;
-use crate::gemm::post_ops::BlockPostOps;
 use crate::gemm::precision::Bf16Path;
-use args::{MAX_COLUMNS, MAX_ROWS, MicrokernelArgs, mr_of, nr};
+use args::{MAX_ROWS, MicrokernelArgs, mr_of, nr};
 use generic::portable;
 #[cfg(target_arch = "x86_64")]
 use generic::{avx2, avx2_half, avx512, avx512_half};
-use std::mem::MaybeUninit;
+use sums::Sums;
 
 /// Computes a block of `rows` rows, at most `mr_of` its columns, in f32 or on bf16 path `path`.
 ///
@@ -45,10 +47,6 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: 
     }
 }
 
-/// Sums of a block, in rows of all columns that a microkernel computes.
-#[repr(C, align(64))]
-struct Sums(MaybeUninit<[f32; MAX_ROWS * MAX_COLUMNS]>);
-
 /// As [`run`] in f32, with k divided into blocks. Each but the last writes its sums to memory, and
 /// the next one adds them.
 ///
@@ -56,17 +54,9 @@ struct Sums(MaybeUninit<[f32; MAX_ROWS * MAX_COLUMNS]>);
 /// As [`run`]; blocks along k [suit](KBlocks::suit_runs) the runs.
 pub(crate) unsafe fn run_in_blocks(block: &MicrokernelArgs, blocks: KBlocks, rows: usize) {
     debug_assert!(blocks.end() == block.runs * block.k && rows <= MAX_ROWS);
-    let mut sums = Sums(MaybeUninit::uninit());
+    let mut sums = Sums::new();
+    let mut between = sums.out(block.out.columns);
     let mut pointers = [std::ptr::null(); MAX_ROWS];
-    let width = computed_columns(block.out.columns);
-    let mut between = Out {
-        to: sums.0.as_mut_ptr().cast(),
-        is_bf16: false,
-        stride: width,
-        columns: width,
-        earlier: std::ptr::null(),
-        absorbed: BlockPostOps::NOTHING,
-    };
     // SAFETY: the caller's promise. From the second block on, the sums have been written.
     unsafe {
         for lanes in blocks.iter() {
@@ -78,11 +68,4 @@ pub(crate) unsafe fn run_in_blocks(block: &MicrokernelArgs, blocks: KBlocks, row
             between.earlier = between.to;
         }
     }
-}
-
-/// Columns that a microkernel computes for this many: half a panel if that is enough and the
-/// instruction set has microkernels for it.
-fn computed_columns(columns: usize) -> usize {
-    let (all, has_halves) = (nr(), isa() > Isa::Portable);
-    if has_halves && columns <= all / 2 { all / 2 } else { all }
 }
