@@ -12,7 +12,7 @@ use irrun_kernels::num::{UnalignedF32, bf16};
 use irrun_kernels::par::Threads;
 use irrun_kernels::slices::Slices;
 use irrun_kernels::softmax::softmax;
-use irrun_kernels::unary::{Unary, unary_f32};
+use irrun_kernels::unary::{SIXTH, Unary, unary_f32};
 use irrun_kernels::{InOut, ScratchPool, WeightArena};
 
 fn numbers(len: usize, seed: f32) -> Vec<f32> {
@@ -116,7 +116,7 @@ fn functions() -> Vec<f32> {
         Unary::GeluErf {},
         Unary::GeluTanh {},
         Unary::Swish { beta: 1.0 },
-        Unary::HSwish {},
+        Unary::HSwish { factor: SIXTH },
     ] {
         let mut out = vec![0.0; values.len()];
         unary_f32(Threads::single(), function, &mut InOut::separate(&values, &mut out));

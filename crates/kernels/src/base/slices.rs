@@ -256,10 +256,7 @@ impl<T: Stored> Block<'_, T> {
         step: impl Fn(T::Wide, T::Wide, usize) -> T::Wide,
         meet: impl Fn(T::Wide, T::Wide) -> T::Wide,
     ) -> Lanes<T::Wide> {
-        let walk = |block: &mut Block<'_, T>| {
-            block.walk::<false>([start; LANES], |sum, x, i| (step(sum, x, i), x))
-        };
-        self.in_parts(start, walk, meet)
+        self.in_parts::<false>(start, |sum, x, i| (step(sum, x, i), x), meet)
     }
 
     /// Replaces elements, and sums the new ones as [`Block::fold`] does.
@@ -270,34 +267,39 @@ impl<T: Stored> Block<'_, T> {
         f: impl Fn(T::Wide, usize) -> T::Wide,
         add: impl Fn(T::Wide, T::Wide) -> T::Wide,
     ) -> Lanes<T::Wide> {
-        let walk = |block: &mut Block<'_, T>| {
-            block.walk::<true>([start; LANES], |sum, x, i| {
-                let y = f(x, i);
-                (add(sum, y), y)
-            })
+        let both = |sum, x, i| {
+            let y = f(x, i);
+            (add(sum, y), y)
         };
-        self.in_parts(start, walk, &add)
+        self.in_parts::<true>(start, both, &add)
     }
 
-    /// Runs `walk` on the block; on a long row part by part, adding the parts in pairs.
+    /// Visits every element as [`Block::walk`] does and combines the lanes; on a long row part by
+    /// part, adding the parts in pairs.
     #[inline(always)]
-    fn in_parts(
+    fn in_parts<const STORE: bool>(
         &mut self,
         start: T::Wide,
-        walk: impl Fn(&mut Block<'_, T>) -> Lanes<T::Wide>,
+        f: impl Fn(T::Wide, T::Wide, usize) -> (T::Wide, T::Wide),
         meet: impl Fn(T::Wide, T::Wide) -> T::Wide,
     ) -> Lanes<T::Wide> {
-        if !self.along || self.width <= LONG_ROW {
-            let lanes = walk(self);
-            return self.met(lanes, meet);
+        let is_long = self.along && self.width > LONG_ROW;
+        let part = if is_long { PART } else { self.width.max(1) };
+        let mut pairs = is_long.then(|| Pairs::new(start));
+        let mut lanes = [start; LANES];
+        // `f` is called at one place: a closure of several callers may become a function of its
+        // own, compiled without the instruction set.
+        for offset in (0..self.width).step_by(part) {
+            let mut block = self.part(offset, part.min(self.width - offset));
+            lanes = block.walk::<STORE>([start; LANES], &f);
+            if let Some(pairs) = &mut pairs {
+                pairs.push(met(lanes, &meet)[0], &meet);
+            }
         }
-        let mut pairs = Pairs::new(start);
-        for offset in (0..self.width).step_by(PART) {
-            let width = PART.min(self.width - offset);
-            let lanes = walk(&mut self.part(offset, width));
-            pairs.push(met(lanes, &meet)[0], &meet);
+        match pairs {
+            Some(pairs) => [pairs.sum(start, meet); LANES],
+            None => self.met(lanes, meet),
         }
-        [pairs.sum(start, meet); LANES]
     }
 
     /// Replaces every element.

@@ -16,8 +16,8 @@ pub(crate) enum Activation {
     Clamp(f32, f32),
     /// alpha · x below 0, with 0 < alpha ≤ 1.
     LeakyRelu(f32),
-    /// As [`Unary::HSwish`].
-    HSwish,
+    /// As [`Unary::HSwish`], with its factor.
+    HSwish(f32),
 }
 
 impl Activation {
@@ -32,7 +32,7 @@ impl Activation {
             Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
                 Some(Activation::LeakyRelu(alpha as f32))
             }
-            Unary::HSwish {} => Some(Activation::HSwish),
+            Unary::HSwish { factor } => Some(Activation::HSwish(factor as f32)),
             _ => None,
         }
     }
@@ -57,11 +57,11 @@ impl Activation {
                     let alpha = V::splat(alpha);
                     each_row!(R, i => for p in 0..P { x[i][p] = x[i][p].mul(alpha).max(x[i][p]) });
                 }
-                Activation::HSwish => {
+                Activation::HSwish(factor) => {
                     let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
-                    let sixth = V::splat(1.0 / 6.0);
+                    let factor = V::splat(factor);
                     each_row!(R, i => for p in 0..P {
-                        let gate = x[i][p].add(three).max(zero).min(six).mul(sixth);
+                        let gate = x[i][p].add(three).max(zero).min(six).mul(factor);
                         x[i][p] = x[i][p].mul(gate);
                     });
                 }

@@ -5,7 +5,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::{UnalignedF32, bf16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::math::unary::Unary;
+use crate::math::unary::{SIXTH, Unary};
 use proptest::prelude::*;
 
 fn numbers(len: usize, seed: u32) -> Vec<f32> {
@@ -445,7 +445,7 @@ fn steps_in_registers_are_the_steps() {
             &[add, matrix, PostOp::Apply(relu)],
             &[matrix, add, PostOp::Apply(clamp)],
             &[PostOp::Apply(clamp), PostOp::Multiply(Operand::Number(2.0))],
-            &[add, PostOp::Apply(Unary::HSwish {})],
+            &[add, PostOp::Apply(Unary::HSwish { factor: SIXTH })],
             &[leaky(0.1)],
             &[leaky(1.0), add],
             // Infinity times 0 is NaN; alpha above 1 or below 0 needs another formula.

@@ -14,7 +14,7 @@ pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut
         return threads.par_ranges(count, GRAIN / width, |rows| {
             // SAFETY: the ranges are disjoint, so no two have a row in common.
             let part = unsafe { io.part(rows.start * width..rows.end * width) };
-            narrow_rows(part, width);
+            if width <= SHORT { short_rows(part, width) } else { narrow_rows(part, width) }
         });
     }
     slices.blocks(threads, io, |block| softmax_block(block));
@@ -45,6 +45,82 @@ multiversion! {
             let sum = block.fold(zero, |sum, x, i| sum + power(x, i), |a, b| a + b);
             let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
             block.map(|x, i| power(x, i) * scale[i]);
+        }
+    }
+}
+
+/// Up to this length, sixteen rows are computed together, one in each lane. A row in sixteen lanes
+/// would leave most of them empty.
+const SHORT: usize = LANES / 4;
+
+multiversion! {
+    /// Softmax of rows of `width` ≤ [`SHORT`] elements; the bits are those of [`narrow_rows`].
+    fn short_rows<T: StoredReal>(io: InOut<'_, T>, width: usize) {
+        match width {
+            1 => rows_in_lanes::<T, 1>(io),
+            2 => rows_in_lanes::<T, 2>(io),
+            3 => rows_in_lanes::<T, 3>(io),
+            _ => rows_in_lanes::<T, SHORT>(io),
+        }
+    }
+}
+
+/// Softmax of rows of `N` elements.
+#[inline(always)]
+fn rows_in_lanes<T: StoredReal, const N: usize>(mut io: InOut<'_, T>) {
+    let count = io.len() / N;
+    for first in (0..count).step_by(LANES) {
+        let mut columns = [[T::Wide::default(); LANES]; N];
+        for lane in 0..LANES {
+            // Lanes behind the last row compute that row once more.
+            let row: [T; N] = io.load((first + lane).min(count - 1) * N);
+            for at in 0..N {
+                columns[at][lane] = row[at].widen();
+            }
+        }
+        softmax_of_lanes(&mut columns);
+        let some = LANES.min(count - first);
+        for lane in 0..some {
+            let mut row = [T::default(); N];
+            for at in 0..N {
+                row[at] = Wide::narrow(columns[at][lane]);
+            }
+            io.store((first + lane) * N, row);
+        }
+    }
+}
+
+/// Softmax of sixteen rows, whose elements are the columns.
+#[inline(always)]
+fn softmax_of_lanes<W: Real, const N: usize>(columns: &mut [Lanes<W>; N]) {
+    let larger = |a, b| if b > a { b } else { a };
+    let mut top = [W::of(f64::NEG_INFINITY); LANES];
+    for column in &*columns {
+        for i in 0..LANES {
+            top[i] = larger(top[i], column[i]);
+        }
+    }
+    let mut sums = [[W::default(); LANES]; SHORT];
+    for (column, sum) in columns.iter_mut().zip(&mut sums) {
+        for i in 0..LANES {
+            column[i] = Real::weight(column[i] - top[i]);
+        }
+        *sum = *column;
+    }
+    // In halves, as [`met`] combines lanes; what is missing there is 0.
+    let mut half = SHORT / 2;
+    while half > 0 {
+        for at in 0..half {
+            for i in 0..LANES {
+                sums[at][i] = sums[at][i] + sums[at + half][i];
+            }
+        }
+        half /= 2;
+    }
+    let scale = each(sums[0], |sum| W::of(1.0) / sum);
+    for column in columns {
+        for i in 0..LANES {
+            column[i] = column[i] * scale[i];
         }
     }
 }
@@ -206,6 +282,26 @@ mod tests {
             let mut rows = from.clone();
             softmax_rows(&mut rows, columns);
             assert_eq!(rows, run(&[count, columns], 1, &from, false));
+        }
+    }
+
+    #[test]
+    fn short_rows_have_the_same_bits() {
+        for width in 1..=SHORT {
+            let number = |i: usize| match i % 53 {
+                7 => f32::NEG_INFINITY,
+                11 => f32::NAN,
+                13 => f32::INFINITY,
+                _ => (i * 37 % 101) as f32 * 0.7 - 20.0,
+            };
+            let from: Vec<f32> = (0..37 * width).map(number).collect();
+            let mut narrow = vec![0.0; from.len()];
+            narrow_rows(InOut::separate(&from, &mut narrow), width);
+            let short = run(&[37, width], 1, &from, false);
+            for (x, y) in short.iter().zip(&narrow) {
+                let same = x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
+                assert!(same, "width {width}: {x}, {y}");
+            }
         }
     }
 

@@ -37,7 +37,7 @@ impl Lower for Unary {
         }
         let function = function(self, cx)?;
         match element_type {
-            ElementType::F32 => Ok(Box::new(Float32 { function })),
+            ElementType::F32 => Ok(Box::new(ElementWise { function })),
             ElementType::F64 => Ok(Box::new(Float64 { function })),
             ElementType::F16 => {
                 Ok(Box::new(Half { function, decode: decode::<f16>, encode: encode::<f32, f16> }))
@@ -78,7 +78,7 @@ pub(crate) fn function(op: &Unary, cx: &LowerCx<'_>) -> Result<k::Unary, LowerEr
         (Kind::Gelu | Kind::Gelu0, _) => U::GeluErf {},
         (Kind::HardSigmoid, _) => U::HardSigmoid { alpha: parameter(1)?, beta: parameter(2)? },
         (Kind::HSigmoid, _) => U::HSigmoid {},
-        (Kind::HSwish, _) => U::HSwish {},
+        (Kind::HSwish, _) => U::HSwish { factor: k::SIXTH },
         (Kind::Log, _) => U::Log {},
         (Kind::Mish, _) => U::Mish {},
         (Kind::Negative, _) => U::Negative {},
@@ -166,11 +166,12 @@ fn integer_function(element_type: ElementType, function: k::Unary) -> Option<Box
     }
 }
 
-struct Float32 {
-    function: k::Unary,
+/// A function of every element of an f32 tensor.
+pub(crate) struct ElementWise {
+    pub(crate) function: k::Unary,
 }
 
-impl Kernel for Float32 {
+impl Kernel for ElementWise {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         k::unary_f32(cx.threads(), self.function, &mut cx.in_out(0, 0));
         Ok(())
