@@ -1,7 +1,7 @@
 //! Quantized models: integer convolutions and MatMuls, and values that stay u8.
 
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
-use ir::ElementType::{F32, I8};
+use ir::ElementType::{F32, I8, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use irrun_runtime::Tensor;
 
@@ -57,6 +57,39 @@ fn quantized_values_are_multiplied_as_integers() {
     let steps = ["integers", "integers", "copy"];
     // Values halfway between two quantized values may round to the other one.
     check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.2, &steps);
+}
+
+/// As tools of 2020 wrote filters: bytes that a FakeQuantize moves and scales.
+fn rescaled(g: &mut GraphBuilder, dims: &[u64], highest: f32) -> OutputRef {
+    let count = dims.iter().product::<u64>() as usize;
+    let bytes: Vec<u8> = (0..count).map(|i| (i * 37 % 256) as u8).collect();
+    let values = g.constant(U8, dims, &bytes);
+    let to = [("destination_type", "f32")];
+    let values = g.layer("Convert", "opset1").attributes(&to).inputs(&[values]).output();
+    let mut own = vec![1; dims.len()];
+    own[0] = dims[0];
+    let limits: Vec<f32> = (0..dims[0]).map(|i| 0.25 * (i % 5 + 1) as f32).collect();
+    let negative: Vec<f32> = limits.iter().map(|x| -x).collect();
+    let (from, to) = (g.constant_f32(&[], &[0.0]), g.constant_f32(&[1], &[highest]));
+    let (low, high) = (g.constant_f32(&own, &negative), g.constant_f32(&own, &limits));
+    let layer = g.layer("FakeQuantize", "opset1").attribute("levels", "255");
+    layer.inputs(&[values, from, to, low, high]).output()
+}
+
+/// They are integers if one integer lies at each level, and 0 at one of them.
+#[test]
+fn filters_may_be_bytes_that_are_fake_quantized() {
+    for (highest, step) in [(254.0, "integers"), (250.0, "convolution")] {
+        let mut g = GraphBuilder::new("rescaled");
+        let x = g.parameter("x", F32, "1,3,9,11");
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let filters = rescaled(&mut g, &[40, 3, 3, 3], highest);
+        let y = g.layer("Convolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output();
+        g.result("y", y);
+        let steps: &[&str] =
+            if step == "integers" { &[step, "copy"] } else { &["fake", step, "copy"] };
+        check(&g.finish().unwrap(), &[1, 3, 9, 11], 1e-4, steps);
+    }
 }
 
 /// Filters wait for integer convolutions; those of others are values in the plan, not steps of it.

@@ -6,19 +6,18 @@
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, Reads};
 use crate::graph::net::{Integers, Net, Node, Operation, Value, ValueId};
-use crate::graph::pattern::{either_way, number, operands};
+use crate::graph::pattern::number;
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::pool;
 use crate::passes::context::PassCx;
+use crate::passes::quantization::integers::{integers, without_zero_points};
 use crate::tensor::Tensor;
-use infer::ops::binary::Kind;
 use infer::ops::convert::Convert;
 use infer::ops::fake_quantize::FakeQuantize;
 use infer::ops::interpolate::{self, Interpolate};
 use infer::ops::matmul::MatMul;
 use infer::ops::pool::Pool;
 use infer::ops::unary::{self, Unary};
-use ir::ElementType;
 use kernels::conv::Convolution;
 use kernels::gemm::{Precision, Window};
 use kernels::quantize::{ColumnQuantizers, Quantizer};
@@ -128,39 +127,6 @@ pub(crate) fn column_rounding(net: &Net, node: &Node) -> Option<(Tensor, f32)> {
     let parameters = ColumnQuantizers::parameters(&each, levels)?;
     let parameters = Tensor::from_vec(&[parameters.len()], parameters).ok()?;
     Some((parameters, levels.checked_sub(1)? as f32))
-}
-
-/// The input of a Subtract of zero points that are 0 or negligibly small. Tools of 2020 and 2021
-/// wrote such zero points for symmetric filters, in f16.
-fn without_zero_points(net: &Net, node: &Node) -> Option<ValueId> {
-    /// As a fraction of the distance between two integers.
-    const TOLERANCE: f32 = 1e-4;
-    let [data, zeros] = operands(node, Kind::Subtract)?;
-    let zeros = net.values[zeros].constant.as_ref()?.as_slice::<f32>()?;
-    let keeps = net.sizes(data)? == net.sizes(*node.outputs.first()?)?;
-    (keeps && zeros.iter().all(|zero| zero.abs() <= TOLERANCE)).then_some(data)
-}
-
-/// The integers that a node multiplies by scales along the first axis.
-fn integers(net: &Net, converted: &HashMap<ValueId, ValueId>, node: &Node) -> Option<Integers> {
-    either_way(node, Kind::Multiply).find_map(|[factor, scale]| {
-        let scales = net.values[scale].constant.as_ref()?;
-        let values = net.values[*converted.get(&factor)?].constant.as_ref()?;
-        let (&outputs, inner) = values.sizes().split_first()?;
-        let fits = values.element_type() == ElementType::I8
-            && net.sizes(*node.outputs.first()?)?[..] == *values.sizes();
-        // A window of padding alone sums to 0, and 0 times an infinite scale would be NaN.
-        let fits = fits && scales.as_slice::<f32>()?.iter().all(|scale| scale.is_finite());
-        let scales = match (scales.as_slice::<f32>()?, scales.sizes()) {
-            ([one], _) => vec![*one; outputs],
-            (all, [own, rest @ ..]) => {
-                let of_channels = *own == outputs && rest.len() == inner.len();
-                (of_channels && rest.iter().all(|n| *n == 1)).then(|| all.to_vec())?
-            }
-            _ => return None,
-        };
-        fits.then(|| Integers { values: values.clone(), scales: scales.into() })
-    })
 }
 
 /// Runs quantized convolutions and MatMuls in integers.

@@ -5,5 +5,6 @@ pub(crate) mod compressed_gather;
 pub(crate) mod compressed_weights;
 pub(crate) mod decompress;
 pub(crate) mod f16;
+pub(crate) mod integers;
 pub(crate) mod lowering;
 pub(crate) mod propagation;
