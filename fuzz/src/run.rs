@@ -120,10 +120,12 @@ fn has_same_bits(grown: &Grown) -> bool {
     let attention = product && any(&["Softmax"]);
     let quantized = any(&["FakeQuantize"]) && (product || convolution);
     let gelu = any(&["Erf"]) && any(&["Multiply"]);
+    let hard_swish = any(&["Clamp"]) && any(&["Divide"]);
+    let scaled = convolution && any(&["Multiply"]);
     let rooted = any(&["ReduceMean"]) && any(&["Sqrt", "Power"]);
     let rows = norms && any(&["Multiply", "Add", "Subtract"]);
     let layout = (convolution || any(&["Transpose"])) && (sums || norms);
-    !(half || attention || quantized || gelu || rooted || rows || layout)
+    !(half || attention || quantized || gelu || hard_swish || scaled || rooted || rows || layout)
 }
 
 /// Whether random numbers are drawn without a seed, so that each run differs.

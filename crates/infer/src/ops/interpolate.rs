@@ -76,7 +76,7 @@ pub struct Sampling {
 }
 
 /// Interpolate of all versions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Interpolate {
     kind: Kind,
     sampling: Sampling,
@@ -190,6 +190,27 @@ impl Interpolate {
             None => axes::normalize_unique(values, rank, 0),
         };
         checked.map(|axes| axes.to_vec()).map_err(|e| RuleError { input, ..e })
+    }
+
+    /// The same interpolation of data whose axis `i` is now axis `moved(i)`. Other versions than 1
+    /// have their axes in an input, which the caller replaces.
+    ///
+    /// # Errors
+    /// When the axes of version 1 are out of range.
+    pub fn moved(
+        &self,
+        rank: usize,
+        moved: impl Fn(usize) -> usize,
+    ) -> Result<Interpolate, RuleError> {
+        if self.kind != Kind::V1 {
+            return Ok(self.clone());
+        }
+        let axes = self.axes(None, rank)?;
+        // The mode of version 1 depends on the axes, so it is settled before they move.
+        let sampling = self.sampling(rank, &axes);
+        let axis = |axis| i64::try_from(moved(axis)).unwrap_or(i64::MAX);
+        let axes = axes.into_iter().map(axis).collect();
+        Ok(Interpolate { sampling, axes, ..self.clone() })
     }
 
     /// Mode and coordinates along `axes` of data of this rank.

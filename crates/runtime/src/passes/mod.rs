@@ -84,6 +84,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("LayerNorm fusion", fusion::layer_norm::layer_norm),
     // x · cos + concat(-upper half, lower half) · sin, up to seven nodes.
     ("RoPE fusion", fusion::rope::rotary),
+    // x · min(max(x + 3, 0), 6) · c, up to four nodes. The rounding differs if 6 divides.
+    ("HSwish fusion", fusion::hard_swish::hard_swish),
     ("dead code elimination", cleanup::dce::dead_code),
     // A 1×1 convolution reads the inputs of a Concat directly, if they have equally many channels.
     ("concat elimination", layout::concat::eliminate),
@@ -91,6 +93,9 @@ const PASSES: &[(&str, Pass)] = &[
     // read and write through; what is left is one copy. Runs too short for a map are one strided
     // copy.
     ("movement fusion", layout::movement::compose),
+    // A constant scale behind a convolution multiplies its filters, and shifts around it become one
+    // bias. The rounding differs.
+    ("scale and shift folding", fusion::scale_shift::fold),
     // Bias, activation, scale and residual are applied to blocks of MatMuls and convolutions while
     // they are in L1.
     ("post-op fusion", fusion::post_ops::epilogue),

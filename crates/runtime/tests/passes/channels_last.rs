@@ -66,6 +66,81 @@ fn pointwise(g: &mut GraphBuilder, x: OutputRef, dims: [u64; 2], seed: usize) ->
     g.layer("Convolution", "opset1").attributes(&windows).inputs(&[x, filters]).output()
 }
 
+/// The axes of an Interpolate may be an input, an attribute, or all axes.
+#[test]
+fn regions_go_through_interpolate_however_its_axes_are_written() {
+    let modes = |mode| [("mode", mode), ("shape_calculation_mode", "sizes")];
+    let by_attribute =
+        |mode| [("mode", mode), ("axes", "2,3"), ("align_corners", "false"), ("antialias", "0")];
+    for mode in ["nearest", "linear_onnx"] {
+        for form in 0..4 {
+            let mut g = GraphBuilder::new("resize");
+            let x = g.parameter("x", F32, "1,20,5,4");
+            let y = pointwise(&mut g, x, [24, 20], 3);
+            let (spatial, all) = (g.constant_i64(&[11, 12]), g.constant_i64(&[1, 24, 11, 12]));
+            let scales = g.constant_f32(&[4], &[1.0, 1.0, 2.2, 3.0]);
+            let axes = g.constant_i64(&[2, 3]);
+            let layer = |g: &mut GraphBuilder, opset, inputs: &[OutputRef]| {
+                g.layer("Interpolate", opset).attributes(&modes(mode)).inputs(inputs).output()
+            };
+            let y = match form {
+                0 => layer(&mut g, "opset4", &[y, all, scales]),
+                1 => layer(&mut g, "opset11", &[y, all]),
+                2 => layer(&mut g, "opset11", &[y, spatial, axes]),
+                _ => {
+                    let mode = if mode == "nearest" { mode } else { "linear" };
+                    let layer = g.layer("Interpolate", "opset1").attributes(&by_attribute(mode));
+                    layer.inputs(&[y, spatial]).output()
+                }
+            };
+            let y = pointwise(&mut g, y, [16, 24], 4);
+            g.result("y", y);
+            let middle = if mode == "nearest" { "nearest" } else { "resample" };
+            let steps = ["copy", "convolution", middle, "convolution", "copy"];
+            check(&g.finish().unwrap(), &[1, 20, 5, 4], 1e-5, &steps);
+        }
+    }
+}
+
+/// Shifts of channels, Subtract too, are post-ops with the same bits. A scale multiplies the
+/// filters.
+#[test]
+fn constants_are_applied_by_the_convolution() {
+    let forms: [(&[&str], f32); 5] = [
+        (&["Subtract"], 0.0),
+        (&["Subtract", "Add"], 0.0),
+        (&["Multiply"], 1e-6),
+        (&["Subtract", "Multiply", "Add"], 1e-6),
+        (&["Add", "Multiply", "Subtract", "Multiply"], 1e-6),
+    ];
+    for ((kinds, tolerance), dims) in
+        forms.into_iter().flat_map(|f| [(f, &[1][..]), (f, &[1, 24, 1, 1])])
+    {
+        let mut g = GraphBuilder::new("shift");
+        let x = g.parameter("x", F32, "1,20,5,4");
+        let mut y = pointwise(&mut g, x, [24, 20], 3);
+        for (seed, kind) in kinds.iter().enumerate() {
+            let by = constant(&mut g, dims, seed + 4);
+            y = binary(&mut g, kind, y, by);
+        }
+        let y = unary(&mut g, "Relu", y);
+        g.result("y", y);
+        check(&g.finish().unwrap(), &[1, 20, 5, 4], tolerance, &["copy", "convolution", "copy"]);
+    }
+}
+
+/// What a convolution is subtracted from is no post-op.
+#[test]
+fn a_convolution_that_is_subtracted_stays() {
+    let mut g = GraphBuilder::new("shift");
+    let x = g.parameter("x", F32, "1,20,5,4");
+    let y = pointwise(&mut g, x, [24, 20], 3);
+    let mean = constant(&mut g, &[1, 24, 1, 1], 4);
+    let y = binary(&mut g, "Subtract", mean, y);
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[1, 20, 5, 4], 0.0, &["copy", "convolution", "binary", "copy"]);
+}
+
 /// Squeeze and excitation: channels are averaged, a gate is computed for each, and the next
 /// convolution multiplies the channels by the gates while it reads them.
 #[test]

@@ -50,6 +50,48 @@ fn what_only_looks_like_gelu_stays() {
     }
 }
 
+/// HSwish behind a MatMul, its three factors multiplied in an order, with `sum` and `factor` in
+/// place of 3 and 1/6; `divides` writes the factor as a division by 6.
+fn hard_swish(order: usize, [sum, factor]: [f32; 2], divides: bool) -> ir::Graph {
+    let mut g = GraphBuilder::new("hard_swish");
+    let x = g.parameter("x", F32, "2,9,24");
+    let weights = constant(&mut g, &[24, 24], 3);
+    let x = g.layer("MatMul", "opset1").inputs(&[x, weights]).output();
+    let three = number(&mut g, sum);
+    let (kind, by) = if divides { ("Divide", 6.0) } else { ("Multiply", factor) };
+    let by = number(&mut g, by);
+    let gate = binary(&mut g, "Add", x, three);
+    let bounds = [("min", "0"), ("max", "6")];
+    let gate = g.layer("Clamp", "opset1").attributes(&bounds).inputs(&[gate]).output();
+    let y = if order == 0 {
+        let gate = binary(&mut g, kind, gate, by);
+        binary(&mut g, "Multiply", x, gate)
+    } else {
+        let y = binary(&mut g, "Multiply", gate, x);
+        binary(&mut g, kind, y, by)
+    };
+    g.result("y", y);
+    g.finish().unwrap()
+}
+
+/// The factor may be rounded to f16. The bits stay, unless 6 divides.
+#[test]
+fn hard_swish_joins_the_product() {
+    for order in 0..2 {
+        for factor in [1.0 / 6.0, 0.16662598, 1.0] {
+            check(&hard_swish(order, [3.0, factor], false), &[2, 9, 24], 0.0, &["matmul"]);
+        }
+        check(&hard_swish(order, [3.0, 0.0], true), &[2, 9, 24], 1e-6, &["matmul"]);
+    }
+}
+
+/// The same pattern with another shift is another function.
+#[test]
+fn what_only_looks_like_hard_swish_stays() {
+    let as_written = ["matmul", "binary", "unary", "binary", "binary"];
+    check(&hard_swish(0, [2.5, 0.2], false), &[2, 9, 24], 0.0, &as_written);
+}
+
 /// `x · s + (β - mean · s)` with `s = γ / sqrt(variance + ε)`, in the forms that occur.
 fn layer_norm(g: &mut GraphBuilder, x: OutputRef, form: usize, of: OutputRef) -> OutputRef {
     let [gamma, beta] = [4, 5].map(|seed| constant(g, &[24], seed));

@@ -3,6 +3,7 @@
 //! operation it replaces, so the bits stay the same.
 
 use crate::fused::convolution::ChannelsLast;
+use crate::fused::hard_swish::HardSwish;
 use crate::fused::matmul::FusedMatMul;
 use crate::fused::normalize::NormalizeMaps;
 use crate::fused::quantized::IntegerConvolution;
@@ -42,6 +43,10 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let at = producer.inputs.len();
     let op = match step {
         Absorbed::Alone(op) => op,
+        Absorbed::Addend(addend) => {
+            producer.inputs.push(rewriter.add(Value::known(addend)));
+            PostOp::Add(Operand::Columns(at))
+        }
         Absorbed::Parameters(parameters, most) => {
             producer.inputs.push(rewriter.add(Value::known(parameters)));
             PostOp::QuantizeColumns(QuantizerInput { input: at, most })
@@ -87,6 +92,8 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
 /// A node as a post-op.
 enum Absorbed {
     Alone(PostOp),
+    /// Adds one number for each column.
+    Addend(Tensor),
     Operand(fn(Operand) -> PostOp, OperandShape, ValueId),
     /// Quantizes each column with its own parameters; the number is the largest quantized value.
     Parameters(Tensor, f32),
@@ -109,6 +116,10 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
     if let Some(unary) = node.is::<Unary>() {
         let input = node.inputs[0];
         let function = seen(net, node, |cx| function(unary, cx)).ok()?;
+        return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
+    }
+    if let Some(hard_swish) = node.fused::<HardSwish>() {
+        let (input, function) = (node.inputs[0], hard_swish.function());
         return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
     }
     if let Some(rounding) = lowering::rounding(net, node) {
@@ -134,17 +145,34 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
         let function = Function::LeakyRelu { alpha: f64::from(alpha) };
         return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
     }
+    let &[a, b] = &node.inputs[..] else { return None };
     let make = match kind(node)? {
         Kind::Add => PostOp::Add,
         Kind::Multiply => PostOp::Multiply,
+        Kind::Subtract => {
+            let negated = negated(net, b, output).filter(|_| feeds(a))?;
+            return Some((a, negated));
+        }
         _ => return None,
     };
-    let &[a, b] = &node.inputs[..] else { return None };
     // If both inputs have producers to fuse with, the one computed last takes the other as operand.
     [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(producer, operand)| {
         let place = place(net, operand, output).filter(|_| feeds(producer))?;
         Some((producer, Absorbed::Operand(make, place, operand)))
     })
+}
+
+/// The subtraction of a constant as an addition, which has the same bits.
+fn negated(net: &Net, constant: ValueId, result: ValueId) -> Option<Absorbed> {
+    match place(net, constant, result)? {
+        OperandShape::Number(value) => Some(Absorbed::Alone(PostOp::Add(Operand::Number(-value)))),
+        OperandShape::Columns => {
+            let constant = net.values[constant].constant.as_ref()?;
+            let negated = constant.as_slice::<f32>()?.iter().map(|x| -x).collect();
+            Some(Absorbed::Addend(Tensor::from_vec(constant.sizes(), negated).ok()?))
+        }
+        OperandShape::Matrix => None,
+    }
 }
 
 fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<OperandShape> {

@@ -4,14 +4,15 @@
 //! Each NCHW value `v` of a region has an NHWC value `last[v]`. A reader outside the region gets a
 //! Transpose of it.
 
+mod interpolate;
+mod normalize;
+
 use crate::fused::convolution::{Bf16Ports, ChannelsLast};
-use crate::fused::normalize::NormalizeMaps;
 use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::transpose::{Permute, Reinterpret};
 use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::convolution::geometry;
-use crate::ops::normalize::normalization;
 use crate::ops::pool;
 use crate::passes::context::PassCx;
 use crate::passes::layout::nhwc::{moved, reordered, to_first, to_last};
@@ -39,8 +40,6 @@ use infer::{Fact, PartialShape};
 use ir::ElementType;
 use kernels::conv::ChannelsPool;
 use kernels::copy::CopyPlan;
-use kernels::group_norm::Maps;
-use kernels::layer_norm::{Divisor, Normalization};
 use kernels::par::Threads;
 use smallvec::{SmallVec, smallvec};
 use std::collections::{HashMap, HashSet};
@@ -195,33 +194,6 @@ impl ChannelsLastPass {
         let mut inputs = node.inputs.clone();
         inputs[0] = *self.last.get(&node.inputs[0])?;
         self.rewritten(rewriter, node, inputs, output)
-    }
-
-    fn normalize(
-        &mut self,
-        rewriter: &mut GraphRewriter<'_>,
-        node: &Node,
-        output: ValueId,
-    ) -> Option<()> {
-        let over_maps = self.instance_normalization(rewriter, node, output);
-        over_maps.or_else(|| self.along_axes(rewriter, node, output, 1))
-    }
-
-    fn interpolate(
-        &mut self,
-        rewriter: &mut GraphRewriter<'_>,
-        node: &Node,
-        output: ValueId,
-    ) -> Option<()> {
-        let rule = node.is::<Interpolate>()?;
-        // A model output that grows here is transposed before the upsample, while it is small.
-        if rewriter.net.outputs.contains(&output) && grows(rewriter.net, node.inputs[0], output) {
-            return None;
-        }
-        let rank = rewriter.net.sizes(output)?.len();
-        let padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
-        let axes = rule.axes_input(node.inputs.len()).filter(|_| !padded)?;
-        self.along_axes(rewriter, node, output, axes)
     }
 
     /// Keeps the same operation on other inputs, with an NHWC output.
@@ -415,58 +387,6 @@ impl ChannelsLastPass {
         self.rewritten(rewriter, node, inputs, output)
     }
 
-    fn group_normalization(
-        &mut self,
-        rewriter: &mut GraphRewriter<'_>,
-        node: &Node,
-        output: ValueId,
-    ) -> Option<()> {
-        let rule = node.is::<GroupNormalization>()?;
-        let divisor = Divisor::DeviationInside(rule.epsilon());
-        let normalization = Normalization { center: true, divisor };
-        self.over_maps(rewriter, node, output, (rule.groups(), normalization))
-    }
-
-    /// Instance normalization: each channel over all its spatial positions.
-    fn instance_normalization(
-        &mut self,
-        rewriter: &mut GraphRewriter<'_>,
-        node: &Node,
-        output: ValueId,
-    ) -> Option<()> {
-        let sizes = rewriter.net.sizes(node.inputs[0])?;
-        let axes = rewriter.net.values[*node.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
-        let axes = normalize_unique(&axes, sizes.len(), 1).ok()?;
-        let all_spatial = axes.len() + 2 == sizes.len() && axes.iter().all(|axis| *axis >= 2);
-        let rule = node.is::<Normalize>().filter(|_| all_spatial)?;
-        self.over_maps(rewriter, node, output, (sizes[1], normalization(rule)))
-    }
-
-    /// A normalization over groups of channels and all spatial positions. Of three inputs the last
-    /// two are scale and bias per channel.
-    fn over_maps(
-        &mut self,
-        rewriter: &mut GraphRewriter<'_>,
-        node: &Node,
-        output: ValueId,
-        (groups, normalization): (usize, Normalization),
-    ) -> Option<()> {
-        let sizes = rewriter.net.sizes(node.inputs[0])?;
-        let (&[batch, channels], spatial) = sizes.split_first_chunk::<2>()?;
-        if channels == 0 || groups == 0 || !channels.is_multiple_of(groups) {
-            return None;
-        }
-        let maps =
-            Maps { batch, positions: spatial.iter().product(), channels, groups, normalization };
-        let mut inputs: SmallVec<[ValueId; 4]> = smallvec![*self.last.get(&node.inputs[0])?];
-        let affine = if node.inputs.len() == 3 { &node.inputs[1..] } else { &[] };
-        inputs.extend_from_slice(affine);
-        let normalize = NormalizeMaps { maps, is_affine: !affine.is_empty(), post_ops: Vec::new() };
-        let last = self.result(rewriter, output)?;
-        rewriter.keep(made(normalize, &inputs, last, node.layer));
-        Some(())
-    }
-
     /// A Split along channels takes a run of channels from each position.
     fn split(&mut self, rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
         let rank = rewriter.net.sizes(node.inputs[0])?.len();
@@ -578,12 +498,6 @@ impl ChannelsLastPass {
         rewriter.keep(made(Reinterpret, &inputs, last, node.layer));
         Some(())
     }
-}
-
-/// Whether a value is larger than the one it is made of.
-fn grows(net: &Net, from: ValueId, to: ValueId) -> bool {
-    let count = |v: ValueId| net.sizes(v).map(|sizes| sizes.iter().product::<usize>());
-    count(to) > count(from)
 }
 
 /// A constant in NHWC, as an operand for tensors of `rank` axes.
