@@ -13,7 +13,7 @@ mod pool;
 mod problem;
 mod skipping;
 mod small_ic;
-mod small_oc;
+pub(crate) mod small_oc;
 mod transposed;
 pub(crate) mod tuning;
 pub(crate) mod winograd;

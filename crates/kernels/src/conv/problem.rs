@@ -127,7 +127,7 @@ impl Convolution {
     }
 
     /// Positions of the input.
-    pub(super) fn inside(&self) -> usize {
+    pub(crate) fn inside(&self) -> usize {
         self.axes.iter().map(|a| a.input).product()
     }
 

@@ -38,7 +38,7 @@ const CHANNELS: [usize; 6] = [1, 2, 3, 4, 6, 8];
 const MAX_BLOCK: usize = 24 * SLACK;
 
 /// A convolution with few output channels.
-pub(super) struct SmallOc<'a> {
+pub(crate) struct SmallOc<'a> {
     conv: &'a Convolution,
     /// Output channels that are computed: the next number with a microkernel. The surplus channels
     /// have weights of 0.
@@ -47,7 +47,7 @@ pub(super) struct SmallOc<'a> {
 
 /// The convolution, if it has few output channels for this instruction set, and its line buffer
 /// fits L2.
-pub(super) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
+pub(crate) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
     let [depth, height, width] = conv.axes;
     // Half the lanes of a vector: half a panel of a GEMM has that many columns.
     let most = match isa() {
@@ -85,17 +85,23 @@ impl SmallOc<'_> {
     }
 
     /// Elements of a line buffer.
-    fn own_scratch_len(&self) -> usize {
+    fn line_buffer_len(&self) -> usize {
         self.lines().saturating_mul(self.conv.inputs).saturating_mul(self.plane())
     }
 
+    /// Elements of a line buffer and an output line.
+    fn own_scratch_len(&self) -> usize {
+        let line = self.conv.axes[2].output.saturating_mul(self.conv.outputs);
+        self.line_buffer_len().saturating_add(line)
+    }
+
     /// Elements of scratch memory for this many threads.
-    pub(super) fn scratch_len(&self, threads: usize) -> usize {
+    pub(crate) fn scratch_len(&self, threads: usize) -> usize {
         self.own_scratch_len() * threads
     }
 
     /// Elements of packed filters.
-    pub(super) fn packed_len(&self) -> usize {
+    pub(crate) fn packed_len(&self) -> usize {
         self.conv.taps() * self.conv.inputs * self.computed
     }
 
@@ -103,7 +109,7 @@ impl SmallOc<'_> {
     ///
     /// # Panics
     /// When there are too few.
-    pub(super) fn filters(&self, to: &WeightArena, filters: &[f32]) -> AlignedBuf {
+    pub(crate) fn filters(&self, to: &WeightArena, filters: &[f32]) -> AlignedBuf {
         let (taps, inputs) = (self.conv.taps(), self.conv.inputs);
         let mut packed = to.alloc(self.packed_len() * size_of::<f32>());
         let rows = packed.elements_mut::<f32>().chunks_exact_mut(self.computed);
@@ -120,7 +126,7 @@ impl SmallOc<'_> {
     /// Convolves as [`Convolution::run`] does.
     pub(super) fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        pools: (&Threads, &ScratchPool),
         (input, weights): (Input<'_>, &[f32]),
         post_ops: &[PostOp<'_>],
         output: &mut [f32],
@@ -129,23 +135,49 @@ impl SmallOc<'_> {
         let [_, height, width] = conv.axes;
         assert!(input.is_alone() && !input.is_bf16, "channels are alone");
         assert_eq!(input.values.len(), conv.batch * conv.inside() * conv.inputs);
-        assert_eq!(weights.len(), self.packed_len());
         let (absorbed, rest) = RegisterPostOps::of(post_ops);
-        let rows = conv.batch * height.output;
-        absorbed.check(rows * width.output, conv.outputs);
+        absorbed.check(conv.batch * height.output * width.output, conv.outputs);
         // A matrix operand has the layout of the output, and is added there.
         let has_matrix = !absorbed.at(0, 0).add.0.is_null();
         let (in_registers, rest) =
             if has_matrix { (RegisterPostOps::of(&[]).0, post_ops) } else { (absorbed, rest) };
+        let output = Slice::new(output);
+        let planes =
+            |from: Positions, to: &mut [f32], plane: usize| planes_of(conv, input, from, to, plane);
+        self.run_lines(pools, (&planes, weights), in_registers, &|own, _, line| {
+            // SAFETY: lines are disjoint parts of the output.
+            unsafe {
+                line.compute(output.part(own.start * conv.outputs, own.len() * conv.outputs));
+                finish(rest, own, 0..conv.outputs, conv.outputs, output);
+            }
+        });
+    }
+
+    /// Calls `write` for each output line. `planes` gives the input.
+    ///
+    /// # Panics
+    /// When there are too few weights.
+    pub(crate) fn run_lines(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (planes, weights): (&Planes<'_>, &[f32]),
+        in_registers: RegisterPostOps<'_>,
+        write: &WriteLine<'_>,
+    ) {
+        let conv = self.conv;
+        let [_, height, width] = conv.axes;
+        assert_eq!(weights.len(), self.packed_len());
+        let rows = conv.batch * height.output;
         let row_work = width.output * self.computed * conv.taps() * conv.inputs;
         let grain = SMALL_OC_GRAIN.div_ceil(row_work).max(self.lines());
+        let own_len = self.own_scratch_len();
         let mut workspace = scratch.take::<f32>(self.scratch_len(threads.count()));
-        let (workspace, output) = (Slice::new(&mut workspace), Slice::new(output));
+        let workspace = Slice::new(&mut workspace);
         threads.par_ranges_with(rows, grain, |rows, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let workspace =
-                unsafe { workspace.part(worker * self.own_scratch_len(), self.own_scratch_len()) };
-            let mut buffer = LineBuffer::new(self, input, workspace);
+            let workspace = unsafe { workspace.part(worker * own_len, own_len) };
+            let (workspace, own) = workspace.split_at_mut(self.line_buffer_len());
+            let mut buffer = LineBuffer::new(self, planes, workspace);
             for row in rows {
                 let first = row * width.output;
                 let line = Line {
@@ -155,35 +187,42 @@ impl SmallOc<'_> {
                     inputs: conv.inputs,
                     post_ops: in_registers.at(0, 0),
                     outputs: conv.outputs,
+                    computed: self.computed,
                 };
-                // SAFETY: the lines hold all taps of all windows, and the slack behind them; rows
-                // are disjoint parts of the output.
-                unsafe {
-                    let to = output.part(first * conv.outputs, width.output * conv.outputs);
-                    line.run(self.computed, to);
-                    let own = first..first + width.output;
-                    finish(rest, own, 0..conv.outputs, conv.outputs, output);
-                }
+                write(first..first + width.output, own, &line);
             }
         });
     }
 }
 
+/// Positions of the input or output, counted over the whole batch.
+pub(crate) type Positions = Range<usize>;
+
+/// Writes positions of the input to planes, one for each channel, so many elements apart.
+pub(crate) type Planes<'a> = dyn Fn(Positions, &mut [f32], usize) + Sync + 'a;
+
+/// Writes an output line, given the range of its positions and a buffer as long as the line.
+pub(crate) type WriteLine<'a> = dyn Fn(Positions, &mut [f32], &Line<'_>) + Sync + 'a;
+
 /// A ring buffer of the input lines under an output line. Each new line replaces one that no later
 /// window reads.
 struct LineBuffer<'a> {
     small: &'a SmallOc<'a>,
-    input: Input<'a>,
+    planes: &'a Planes<'a>,
     workspace: &'a mut [f32],
     /// The line in each slot, counted over the whole batch.
     kept: Vec<Option<usize>>,
 }
 
 impl<'a> LineBuffer<'a> {
-    fn new(small: &'a SmallOc<'a>, input: Input<'a>, workspace: &'a mut [f32]) -> LineBuffer<'a> {
+    fn new(
+        small: &'a SmallOc<'a>,
+        planes: &'a Planes<'a>,
+        workspace: &'a mut [f32],
+    ) -> LineBuffer<'a> {
         // The padding stays 0.
         workspace.fill(0.0);
-        LineBuffer { small, input, kept: vec![None; small.lines()], workspace }
+        LineBuffer { small, planes, kept: vec![None; small.lines()], workspace }
     }
 
     /// The taps of an output line on lines within the input, with their weights: an item for each
@@ -236,26 +275,39 @@ impl<'a> LineBuffer<'a> {
         }
         let (plane, inputs) = (self.small.plane(), conv.inputs);
         let to = &mut self.workspace[place * inputs * plane..][..inputs * plane];
-        let (batch, y) = (line / conv.axes[1].input, line % conv.axes[1].input);
-        let start = y * width.input + skipped;
-        if self.input.channels_first {
-            for (c, to) in to.chunks_exact_mut(plane).enumerate() {
-                let from = (batch * inputs + c) * conv.inside() + start;
-                to[before..][..count].copy_from_slice(&self.input.values[from..][..count]);
-            }
-            return;
-        }
-        let from = &self.input.values[(batch * conv.inside() + start) * inputs..];
-        to_planes(&from[..count * inputs], inputs, &mut to[before..], plane);
+        let start = line * width.input + skipped;
+        (self.planes)(start..start + count, &mut to[before..], plane);
     }
 }
 
+/// Writes positions of an input to planes.
+fn planes_of(conv: &Convolution, input: Input<'_>, from: Positions, to: &mut [f32], plane: usize) {
+    let inputs = conv.inputs;
+    if !input.channels_first {
+        return to_planes(&input.values[from.start * inputs..from.end * inputs], inputs, to, plane);
+    }
+    let (batch, start) = (from.start / conv.inside(), from.start % conv.inside());
+    for (c, to) in to.chunks_mut(plane).take(inputs).enumerate() {
+        let at = (batch * inputs + c) * conv.inside() + start;
+        to[..from.len()].copy_from_slice(&input.values[at..][..from.len()]);
+    }
+}
+
+/// Positions of eight channels that are transposed at a time.
+pub(crate) const BLOCK: usize = 2 * TRANSPOSE_DIM;
+
 /// Transposes positions of `channels` elements to planes, `plane` elements apart.
-fn to_planes(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
+pub(crate) fn to_planes(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
     let count = from.len() / channels;
-    let [transposed, whole] = [count, channels].map(|n| n / TRANSPOSE_DIM * TRANSPOSE_DIM);
+    let [mut transposed, mut whole] = [count, channels].map(|n| n / TRANSPOSE_DIM * TRANSPOSE_DIM);
+    if channels == TRANSPOSE_DIM / 2 {
+        (transposed, whole) = (count / BLOCK * BLOCK, channels);
+        for x in (0..transposed).step_by(BLOCK) {
+            eight_to_planes(&from[x * channels..], &mut to[x..], plane);
+        }
+    }
     for x in (0..transposed).step_by(TRANSPOSE_DIM) {
-        for c in (0..whole).step_by(TRANSPOSE_DIM) {
+        for c in (0..whole / TRANSPOSE_DIM * TRANSPOSE_DIM).step_by(TRANSPOSE_DIM) {
             let square = transpose_16x16(UnalignedF32::of(&from[x * channels + c..]), channels);
             for (i, row) in square.iter().enumerate() {
                 to[(c + i) * plane + x..][..TRANSPOSE_DIM].copy_from_slice(row);
@@ -270,6 +322,19 @@ fn to_planes(from: &[f32], channels: usize, to: &mut [f32], plane: usize) {
     }
 }
 
+/// Transposes [`BLOCK`] positions of eight channels. A row of the square is two positions.
+fn eight_to_planes(from: &[f32], to: &mut [f32], plane: usize) {
+    let square = transpose_16x16(UnalignedF32::of(from), TRANSPOSE_DIM);
+    let (even, odd) = square.split_at(TRANSPOSE_DIM / 2);
+    for (c, (even, odd)) in even.iter().zip(odd).enumerate() {
+        let mut both = [0.0; BLOCK];
+        for i in 0..TRANSPOSE_DIM {
+            (both[2 * i], both[2 * i + 1]) = (even[i], odd[i]);
+        }
+        to[c * plane..][..BLOCK].copy_from_slice(&both);
+    }
+}
+
 /// Taps of an input line, and their weights.
 struct LineTaps<'w> {
     values: &'w [f32],
@@ -281,8 +346,8 @@ struct LineTaps<'w> {
     ends_block: bool,
 }
 
-/// An output line.
-struct Line<'a> {
+/// An output line that is to be computed.
+pub(crate) struct Line<'a> {
     taps: Vec<LineTaps<'a>>,
     /// The windows along the line.
     width: Window,
@@ -292,6 +357,8 @@ struct Line<'a> {
     /// A bias and an activation.
     post_ops: BlockPostOps,
     outputs: usize,
+    /// Output channels that are computed.
+    computed: usize,
 }
 
 /// The panic where [`small_oc`] chose a number of channels without a microkernel.
@@ -300,15 +367,16 @@ fn no_microkernel(channels: usize) -> String {
 }
 
 impl Line<'_> {
-    /// Computes the line.
+    /// Computes the line: all outputs of each position.
     ///
-    /// # Safety
-    /// The lines hold all taps of as many windows as there are outputs, and [`SLACK`] elements
-    /// more.
-    unsafe fn run(&self, channels: usize, to: &mut [f32]) {
-        debug_assert!(to.len().is_multiple_of(self.outputs) && self.outputs <= channels);
+    /// # Panics
+    /// When `to` has another length.
+    pub(crate) fn compute(&self, to: &mut [f32]) {
+        let channels = self.computed;
+        assert!(to.len() == self.width.output * self.outputs && self.outputs <= channels);
         debug_assert!(self.taps.iter().all(|taps| self.reaches(taps, channels, to.len())));
-        // SAFETY: the caller's promise; `isa` is what the CPU has.
+        // SAFETY: the lines hold all taps of all windows, and `SLACK` elements more; `isa` is what
+        // the CPU has.
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
@@ -329,7 +397,7 @@ impl Line<'_> {
     }
 
     /// # Safety
-    /// As [`Self::run`], with AVX-512.
+    /// The lines hold what [`Self::compute`] says of them, and the CPU has AVX-512.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn avx512(&self, channels: usize, to: &mut [f32]) {
@@ -349,7 +417,7 @@ impl Line<'_> {
     }
 
     /// # Safety
-    /// As [`Self::run`], with AVX2.
+    /// The lines hold what [`Self::compute`] says of them, and the CPU has AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(&self, channels: usize, to: &mut [f32]) {
@@ -367,7 +435,7 @@ impl Line<'_> {
     }
 
     /// # Safety
-    /// As [`Self::run`].
+    /// The lines hold what [`Self::compute`] says of them.
     unsafe fn portable(&self, channels: usize, to: &mut [f32]) {
         // SAFETY: the caller's promise; what every machine has.
         unsafe {
@@ -388,7 +456,7 @@ impl Line<'_> {
     /// All blocks of the line: `P` vectors of windows at a time, then one at a time.
     ///
     /// # Safety
-    /// As [`Self::run`], where the instruction set of `V` is available.
+    /// As [`Self::portable`], where the instruction set of `V` is available.
     #[inline(always)]
     unsafe fn blocks<V: Vector, const N: usize, const P: usize>(&self, to: &mut [f32]) {
         debug_assert!(self.outputs <= N);

@@ -5,6 +5,7 @@ use super::kernel::{Microkernel, Panel, Sums};
 use super::pack::PackedFilters;
 use super::params::QuantParams;
 use super::requantize::{Columns, Requantizer, To, Values};
+use super::small_oc;
 use super::tile::{Block, MAX_TERMS, OutputRun, WIDTH, has_dot4};
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
@@ -20,8 +21,31 @@ use crate::quantized::tuning::GEMM_GRAIN;
 pub struct QuantizedConvolution {
     conv: Convolution,
     params: QuantParams,
-    /// Whether [`winograd`] computes it.
-    is_winograd: bool,
+    algorithm: Algorithm,
+}
+
+/// How it is computed; the sums are the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Algorithm {
+    /// Windows times panels of filters.
+    Panels,
+    /// By [`winograd`].
+    Winograd,
+    /// By [`small_oc`].
+    SmallOc,
+}
+
+impl Algorithm {
+    /// The fastest for a convolution on this CPU.
+    fn of(conv: &Convolution) -> Algorithm {
+        if small_oc::pays(conv) {
+            Algorithm::SmallOc
+        } else if winograd::pays(conv) {
+            Algorithm::Winograd
+        } else {
+            Algorithm::Panels
+        }
+    }
 }
 
 /// The operands of a [`QuantizedConvolution`].
@@ -45,7 +69,7 @@ impl QuantizedConvolution {
         let terms = conv.taps().checked_mul(conv.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
         let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&conv);
-        fits.then(|| QuantizedConvolution { is_winograd: winograd::pays(&conv), conv, params })
+        fits.then(|| QuantizedConvolution { algorithm: Algorithm::of(&conv), conv, params })
     }
 
     /// Packs filters into an arena. They are given by output channel, then input channel, then tap.
@@ -53,10 +77,10 @@ impl QuantizedConvolution {
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
-        if self.is_winograd {
-            winograd::filters(&self.conv, self.params, to, filters)
-        } else {
-            PackedFilters::new(&self.conv, self.params, to, filters)
+        match self.algorithm {
+            Algorithm::Panels => PackedFilters::new(&self.conv, self.params, to, filters),
+            Algorithm::Winograd => winograd::filters(&self.conv, self.params, to, filters),
+            Algorithm::SmallOc => small_oc::filters(&self.conv, to.1, filters),
         }
     }
 
@@ -72,30 +96,32 @@ impl QuantizedConvolution {
 
     /// What the packed layout of the filters depends on, apart from sizes.
     pub fn filters_layout(&self) -> String {
-        let of = match (self.is_winograd, has_dot4()) {
-            (true, _) => "tiles",
-            (false, true) => "windows",
-            (false, false) => "windows of pairs",
+        let of = match self.algorithm {
+            Algorithm::Winograd => "tiles",
+            Algorithm::SmallOc => "taps",
+            Algorithm::Panels if has_dot4() => "windows",
+            Algorithm::Panels => "windows of pairs",
         };
         format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.params.zero_point())
     }
 
     /// Bytes of packed filters.
     pub fn packed_bytes(&self) -> usize {
-        if self.is_winograd {
-            winograd::packed_bytes(&self.conv)
-        } else {
-            PackedFilters::bytes_for(&self.conv)
+        match self.algorithm {
+            Algorithm::Panels => PackedFilters::bytes_for(&self.conv),
+            Algorithm::Winograd => winograd::packed_bytes(&self.conv),
+            Algorithm::SmallOc => small_oc::packed_bytes(&self.conv),
         }
     }
 
     /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let bytes = input::bytes(&self.conv);
-        if self.is_winograd {
-            return bytes + winograd::scratch_bytes(&self.conv, threads);
+        match self.algorithm {
+            Algorithm::Panels => bytes + self.widened() * size_of::<i16>(),
+            Algorithm::Winograd => bytes + winograd::scratch_bytes(&self.conv, threads),
+            Algorithm::SmallOc => small_oc::scratch_bytes(&self.conv, threads),
         }
-        bytes + self.widened() * size_of::<i16>()
     }
 
     /// Elements of the image that are widened.
@@ -127,10 +153,15 @@ impl QuantizedConvolution {
             Output::Quantized(to, quantizers) => To::Quantized(Slice::new(to), quantizers),
         };
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
+        if self.algorithm == Algorithm::SmallOc {
+            let Operands { data, filters, scales } = operands;
+            let (pools, operands) = ((threads, scratch), (data, filters, scales));
+            return small_oc::run(conv, self.params, pools, operands, (post_ops, to));
+        }
         let mut bytes = scratch.take::<u8>(input::bytes(conv));
         let image = Image::new(conv, self.params, threads, operands.data, &mut bytes);
         let requantizer = |panel: usize| self.requantizer(operands, panel, post_ops, to);
-        if self.is_winograd {
+        if self.algorithm == Algorithm::Winograd {
             let operands = (&image, operands.filters);
             return winograd::run(conv, (threads, scratch), operands, requantizer);
         }

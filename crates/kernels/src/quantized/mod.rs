@@ -9,6 +9,7 @@ mod kernel;
 mod pack;
 mod params;
 mod requantize;
+mod small_oc;
 mod tile;
 mod tuning;
 mod winograd;

@@ -105,6 +105,11 @@ impl PackedFilters {
         &self.values.elements()[i * pairs..][..pairs]
     }
 
+    /// Filters that were packed as whole numbers in f32.
+    pub(super) fn whole_numbers(&self) -> &[f32] {
+        self.values.elements()
+    }
+
     /// The zero-point compensation of panel `i`.
     pub(super) fn compensation(&self, i: usize) -> &[i32] {
         &self.compensation[i * WIDTH..][..WIDTH]

@@ -72,6 +72,20 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Numbers of outputs for which CPUs without dot4 use the kernel of f32.
+    #[test]
+    fn sums_of_few_outputs_are_exact(
+        (batch, inputs, outputs) in (1usize..3, 1usize..20, 1usize..5),
+        (height, width, taps, before) in (3usize..9, 35usize..90, 2usize..4, 0isize..3),
+        (zero, seed, channels_first) in (0u8..=255, any::<u64>(), any::<bool>()),
+    ) {
+        let axes = [height, width].map(|size| window(size, taps, 1, 1, before));
+        let axes = [Window::NONE, axes[0], axes[1]];
+        let precision = Precision::F32;
+        let conv = Convolution { batch, axes, inputs, outputs, groups: 1, precision };
+        is_exact(&conv, zero, seed, channels_first)?;
+    }
+
     /// Numbers of channels for which CPUs without dot4 use Winograd.
     #[test]
     fn sums_of_patches_are_exact(
@@ -174,37 +188,49 @@ fn agrees(
 #[test]
 fn steps_are_applied_in_their_order() {
     let axis = Window { input: 37, output: 37, ..Window::NONE };
-    let axes = [Window::NONE, Window::NONE, axis];
-    let (inputs, outputs, precision) = (8, 70, Precision::F32);
+    are_applied_in_order([Window::NONE, axis], 70);
+}
+
+/// The same with so few outputs that they are computed in f32 on CPUs without dot4.
+#[test]
+fn steps_of_few_outputs_are_applied_in_their_order() {
+    for outputs in 1..5 {
+        are_applied_in_order([2, 37].map(|size| window(size, 3, 1, 1, 1)), outputs);
+    }
+}
+
+fn are_applied_in_order([height, width]: [Window; 2], outputs: usize) {
+    let (inputs, rows, precision) = (8, height.output * width.output, Precision::F32);
+    let axes = [Window::NONE, height, width];
     let conv = Convolution { batch: 1, axes, inputs, outputs, groups: 1, precision };
     let params = QuantParams::new(-3.2, 0.1).unwrap();
     let quantized = QuantizedConvolution::new(&conv, params).unwrap();
     let numbers =
         |n: usize, by: usize| (0..n).map(|i| (i * by % 101) as f32 / 40.0 - 1.2).collect();
-    let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(37 * 8, 7), numbers(37 * 70, 13));
-    let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(70, 3), numbers(70, 29));
-    let filters: Vec<i8> = (0..70 * 8).map(|i| (i * 31 % 200) as i8).collect();
+    let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(rows * 8, 7), numbers(rows * outputs, 13));
+    let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(outputs, 3), numbers(outputs, 29));
+    let filters: Vec<i8> = (0..outputs * 8 * conv.taps()).map(|i| (i * 31 % 200) as i8).collect();
     let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
     let data = Data::F32(Input::channels_last(&data), params.quantizer().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |post_ops: &[PostOp<'_>]| {
-        let mut found = vec![f32::NAN; 37 * 70];
+        let mut found = vec![f32::NAN; rows * outputs];
         let output = Output::F32(&mut found);
         quantized.run((Threads::single(), &ScratchPool::default()), operands, post_ops, output);
         found
     };
-    let values: Vec<u8> = (0..37 * 70).map(|i| (i * 11 % 256) as u8).collect();
+    let values: Vec<u8> = (0..rows * outputs).map(|i| (i * 11 % 256) as u8).collect();
     let to = Quantizer::new(-20.0, 30.0, 200).unwrap();
     let limits: Vec<[f32; 4]> =
-        (0..70).map(|j| [-30.0 - j as f32, 40.0, -31.0, 5.0 + j as f32]).collect();
+        (0..outputs).map(|j| [-30.0 - j as f32, 40.0, -31.0, 5.0 + j as f32]).collect();
     let parameters = ColumnQuantizers::parameters(&limits, 256).unwrap();
     let all = [
         PostOp::QuantizeColumns(ColumnQuantizers::new(&parameters, 255.0)),
         PostOp::Add(Operand::Columns(&columns)),
-        PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: 70 })),
+        PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: outputs })),
         PostOp::Multiply(Operand::Number(1.5)),
         PostOp::AddQuantized {
-            values: Strided { values: &values, stride: 70 },
+            values: Strided { values: &values, stride: outputs },
             scale: 0.01,
             low: -1.28,
         },
@@ -213,18 +239,18 @@ fn steps_are_applied_in_their_order() {
         PostOp::Apply(Unary::Tanh {}),
         PostOp::Multiply(Operand::Number(20.0)),
         PostOp::Apply(Unary::Clamp { low: -15.0, high: 12.0 }),
-        PostOp::Multiply(Operand::Matrix(Strided { values: &matrix, stride: 70 })),
+        PostOp::Multiply(Operand::Matrix(Strided { values: &matrix, stride: outputs })),
         PostOp::Add(Operand::Number(-0.25)),
         PostOp::Apply(Unary::Relu {}),
     ];
     let mut expected = run(&[]);
-    for (i, row) in expected.chunks_exact_mut(70).enumerate() {
+    for (i, row) in expected.chunks_exact_mut(outputs).enumerate() {
         crate::gemm::apply_post_ops(&all, i, 0, row);
     }
     assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
     assert_eq!(run(&all), expected);
     let quantized_by = |to: Quantizers<'_>| {
-        let mut bytes = vec![0; 37 * 70];
+        let mut bytes = vec![0; rows * outputs];
         let output = Output::Quantized(&mut bytes, to);
         quantized.run((Threads::single(), &ScratchPool::default()), operands, &all, output);
         bytes
@@ -232,11 +258,11 @@ fn steps_are_applied_in_their_order() {
     let bytes = quantized_by(Quantizers::Uniform(Quantizer::new(-1.0, 4.0, 100).unwrap()));
     let quantized = |x: &f32| ((*x + 1.0) * (99.0 / 5.0)).round_ties_even().clamp(0.0, 99.0) as u8;
     assert_eq!(bytes, expected.iter().map(quantized).collect::<Vec<u8>>());
-    let limits: Vec<[f32; 4]> = (0..70).map(|j| [-1.0, j as f32, -1.0, j as f32]).collect();
+    let limits: Vec<[f32; 4]> = (0..outputs).map(|j| [-1.0, j as f32, -1.0, j as f32]).collect();
     let parameters = ColumnQuantizers::parameters(&limits, 128).unwrap();
     let bytes = quantized_by(Quantizers::Columns(ColumnQuantizers::new(&parameters, 127.0)));
     let quantized = |(i, x): (usize, &f32)| {
-        let factor = (127.0 / (f64::from(i as u32 % 70) + 1.0)) as f32;
+        let factor = (127.0 / (f64::from((i % outputs) as u32) + 1.0)) as f32;
         ((*x + 1.0) * factor).round_ties_even().clamp(0.0, 127.0) as u8
     };
     assert_eq!(bytes, expected.iter().enumerate().map(quantized).collect::<Vec<u8>>());
