@@ -17,12 +17,16 @@ const BLOCK: usize = 512;
 
 /// A function of one element.
 trait Formula: Copy + Send + Sync {
+    /// Whether it may return its argument.
+    const KEEPS: bool;
+
     fn apply<R: Real>(self, x: R) -> R;
 }
 
-/// Declares the functions: a name, parameters, and the formula, in which `R` is f32 or f64.
+/// Declares the functions: a name, parameters, and the formula, in which `R` is f32 or f64. Those
+/// that may return their argument are marked.
 macro_rules! formulas {
-    ($($(#[$doc:meta])* $name:ident { $($p:ident),* } |$x:ident| $body:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident { $($p:ident),* } $($keeps:ident)? |$x:ident| $body:expr;)*) => {
         /// A function of one element.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[allow(missing_docs)] // the parameters are those of the formula
@@ -36,6 +40,8 @@ macro_rules! formulas {
         }
 
         $(impl Formula for formula::$name {
+            const KEEPS: bool = { let marks: &[&str] = &[$(stringify!($keeps))?]; !marks.is_empty() };
+
             #[inline(always)]
             fn apply<R: Real>(self, $x: R) -> R {
                 $(let $p = R::of(self.$p);)*
@@ -70,17 +76,35 @@ macro_rules! formulas {
 multiversion! {
     fn map_f32<F: Formula>(f: F, io: InOut<'_, f32>) {
         let mut io = io;
-        let whole = io.len() / LANES * LANES;
-        // If LLVM knew that values are written to where they were read, it would use masked stores
-        // for functions that may return their argument. Those take some twenty cycles on AMD.
-        for at in (0..whole).step_by(LANES) {
-            let x: [f32; LANES] = io.load(at);
-            io.store(at, each(x, |x| f.apply(x)));
+        match io.slices() {
+            Err(_) if F::KEEPS => blocks(f, io),
+            Err(run) => {
+                for x in run {
+                    *x = f.apply(*x);
+                }
+            }
+            Ok((from, to)) => {
+                for (y, x) in to.iter_mut().zip(from) {
+                    *y = f.apply(*x);
+                }
+            }
         }
-        for at in whole..io.len() {
-            let [x] = io.load(at);
-            io.store(at, [f.apply(x)]);
-        }
+    }
+}
+
+/// Applies a function in blocks. If LLVM knew that values are written to where they were read, it
+/// would use masked stores for functions that may return their argument. Those take some twenty
+/// cycles on AMD.
+#[inline(always)]
+fn blocks<F: Formula>(f: F, mut io: InOut<'_, f32>) {
+    let whole = io.len() / LANES * LANES;
+    for at in (0..whole).step_by(LANES) {
+        let x: [f32; LANES] = io.load(at);
+        io.store(at, each(x, |x| f.apply(x)));
+    }
+    for at in whole..io.len() {
+        let [x] = io.load(at);
+        io.store(at, [f.apply(x)]);
     }
 }
 
@@ -109,7 +133,7 @@ formulas! {
     /// Rounded up.
     Ceil {} |x| x.ceil();
     /// Clamped to two bounds; NaN stays.
-    Clamp { low, high } |x| {
+    Clamp { low, high } keeps |x| {
         let x = if x < low { low } else { x };
         if x > high { high } else { x }
     };
@@ -118,7 +142,7 @@ formulas! {
     /// Hyperbolic cosine.
     Cosh {} |x| x.via_f64(libm::cosh);
     /// `alpha (e^x - 1)` below 0.
-    Elu { alpha } |x| if x > R::of(0.0) { x } else { alpha * x.exp_minus_one() };
+    Elu { alpha } keeps |x| if x > R::of(0.0) { x } else { alpha * x.exp_minus_one() };
     /// Error function.
     Erf {} |x| x.erf();
     /// Inverse of the error function.
@@ -147,7 +171,7 @@ formulas! {
     /// Natural logarithm.
     Log {} |x| x.ln();
     /// `x tanh(ln(1 + e^x))`.
-    Mish {} |x| {
+    Mish {} keeps |x| {
         let e = x.exp();
         let n = e * (e + R::of(2.0));
         if x > R::of(20.0) { x } else { x * (n / (n + R::of(2.0))) }
@@ -155,9 +179,9 @@ formulas! {
     /// Negation.
     Negative {} |x| -x;
     /// `alpha x` below 0, else `x`.
-    LeakyRelu { alpha } |x| if x < R::of(0.0) { alpha * x } else { x };
+    LeakyRelu { alpha } keeps |x| if x < R::of(0.0) { alpha * x } else { x };
     /// `max(x, 0)`.
-    Relu {} |x| if x > R::of(0.0) { x } else { R::of(0.0) };
+    Relu {} keeps |x| if x > R::of(0.0) { x } else { R::of(0.0) };
     /// Rounded to nearest, ties to even.
     RoundEven {} |x| x.round_even();
     /// Rounded to nearest, ties away from zero.
@@ -169,7 +193,7 @@ formulas! {
     /// `1 / (1 + e^-x)`.
     Sigmoid {} |x| x.sigmoid();
     /// -1, 0 or 1; NaN stays.
-    Sign {} |x| {
+    Sign {} keeps |x| {
         let zero = if x.is_nan() { x } else { R::of(0.0) };
         let positive = if x > R::of(0.0) { R::of(1.0) } else { zero };
         if x < R::of(0.0) { R::of(-1.0) } else { positive }
@@ -179,7 +203,7 @@ formulas! {
     /// Hyperbolic sine.
     Sinh {} |x| x.via_f64(libm::sinh);
     /// `ln(1 + e^x)`.
-    SoftPlus {} |x| {
+    SoftPlus {} keeps |x| {
         let e = x.exp();
         let small = e * (R::of(1.0) - R::of(0.5) * e);
         let value = if e < R::of(1e-4) { small } else { (R::of(1.0) + e).ln() };
