@@ -14,7 +14,12 @@ pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut
         return threads.par_ranges(count, GRAIN / width, |rows| {
             // SAFETY: the ranges are disjoint, so no two have a row in common.
             let part = unsafe { io.part(rows.start * width..rows.end * width) };
-            if width <= SHORT { short_rows(part, width) } else { narrow_rows(part, width) }
+            // Not compiled for other types, whose short rows are rare.
+            if width <= SHORT && size_of::<T>() == size_of::<f32>() {
+                short_rows(part, width)
+            } else {
+                narrow_rows(part, width)
+            }
         });
     }
     slices.blocks(threads, io, |block| softmax_block(block));
