@@ -346,7 +346,8 @@ struct LineTaps<'w> {
     ends_block: bool,
 }
 
-/// An output line that is to be computed.
+/// An output line that is to be computed. The input lines below it hold all taps of all its
+/// windows, and [`SLACK`] elements more.
 pub(crate) struct Line<'a> {
     taps: Vec<LineTaps<'a>>,
     /// The windows along the line.
@@ -375,8 +376,8 @@ impl Line<'_> {
         let channels = self.computed;
         assert!(to.len() == self.width.output * self.outputs && self.outputs <= channels);
         debug_assert!(self.taps.iter().all(|taps| self.reaches(taps, channels, to.len())));
-        // SAFETY: the lines hold all taps of all windows, and `SLACK` elements more; `isa` is what
-        // the CPU has.
+        // SAFETY: there are as many outputs as windows, whose taps are there; `isa` is what the CPU
+        // has.
         unsafe {
             match isa() {
                 #[cfg(target_arch = "x86_64")]
@@ -397,7 +398,7 @@ impl Line<'_> {
     }
 
     /// # Safety
-    /// The lines hold what [`Self::compute`] says of them, and the CPU has AVX-512.
+    /// `to` has all outputs of some windows, as [`Self::compute`] asserts, and the CPU has AVX-512.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn avx512(&self, channels: usize, to: &mut [f32]) {
@@ -417,7 +418,7 @@ impl Line<'_> {
     }
 
     /// # Safety
-    /// The lines hold what [`Self::compute`] says of them, and the CPU has AVX2.
+    /// As [`Self::avx512`], where the CPU has AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2(&self, channels: usize, to: &mut [f32]) {
@@ -435,7 +436,7 @@ impl Line<'_> {
     }
 
     /// # Safety
-    /// The lines hold what [`Self::compute`] says of them.
+    /// `to` has all outputs of some windows, as [`Self::compute`] asserts.
     unsafe fn portable(&self, channels: usize, to: &mut [f32]) {
         // SAFETY: the caller's promise; what every machine has.
         unsafe {

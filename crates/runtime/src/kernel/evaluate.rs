@@ -7,6 +7,7 @@ use crate::kernel::{Host, Kernel, KernelState, Reuse, RunCx, RunSite, View};
 use crate::memory::resources::Resources;
 use crate::tensor::fact::{fact_of, fact_with_values, in_f32};
 use crate::tensor::{Access, Overwrite, Sizes, Tensor};
+use infer::ops::convert::Convert;
 use infer::ops::variable::Variable;
 use infer::{Fact, InputSet, MAX_ELEMENTS, Op, infer_shapes};
 use ir::{Body, ElementType, Graph};
@@ -155,7 +156,10 @@ impl Deferred {
         resources: &Resources,
     ) -> Result<CachedKernel, KernelError> {
         let facts: Vec<Fact> = inputs.iter().map(|t| fact_of(t)).collect();
-        let bodies = graph.layers().get(self.layer).map_or(&[][..], |l| &l.bodies);
+        // A Convert that a pass has put behind a layer with bodies has the number of that layer.
+        let op: &dyn Any = &*self.op;
+        let layer = graph.layers().get(self.layer).filter(|_| !op.is::<Convert>());
+        let bodies = layer.map_or(&[][..], |l| &l.bodies);
         let (outputs, looked_at) = self.outputs_of(inputs, &facts, bodies, resources)?;
         let constants = vec![None; inputs.len()];
         let known: Vec<Option<Tensor>> = inputs.iter().map(|t| Some((*t).clone())).collect();
