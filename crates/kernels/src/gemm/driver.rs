@@ -31,8 +31,6 @@ struct TileDriver<'a> {
     k_blocks: KBlocks,
     /// Elements and columns of a panel.
     panel: (usize, usize),
-    /// Number of panels.
-    across: usize,
     /// Blocks of rows in the tile: how often all panels are read.
     passes: usize,
     /// The share of a later panel that one block prefetches.
@@ -66,8 +64,6 @@ impl Gemm<'_> {
             (Precision::Bf16, _) => Some(Bf16Rows::new(self.k, MAX_ROWS)),
         };
         let (mut first, mut pass) = (top, 0);
-        // Divisions take as long as a block of few columns: once for all rows that are as long.
-        let mut of_next = (0, walk.shares(0));
         while first < bottom {
             let rows = sources.count(first, block_rows(bottom - first, most));
             let (source, runs) = sources.find((first, rows));
@@ -86,10 +82,8 @@ impl Gemm<'_> {
                 }
             }
             let next = self.consecutive(first + rows..bottom.min(first + 2 * rows));
-            if next.len() != of_next.0 {
-                of_next = (next.len(), walk.shares(next.len()));
-            }
-            let next = (next, of_next.1);
+            let of_next = PrefetchShares::new(next.len(), walk.across(), walk.lanes);
+            let next = (next, of_next);
             walk.multiply(&RowBlock { range: (first, rows), source, runs, pass, next });
             if let Some(c) = c.values() {
                 // SAFETY: within C and within this tile.
@@ -121,7 +115,6 @@ impl<'a> TileDriver<'a> {
         let width = nr();
         let lanes = gemm.lanes();
         let panel = (width * lanes, width);
-        let across = (tile.columns.1 - tile.columns.0).div_ceil(width);
         let passes = (tile.rows.1 - tile.rows.0).div_ceil(most);
         let upcoming = PrefetchShares::new(panel.0, passes, lanes);
         let path = gemm.precision.bf16_path();
@@ -136,16 +129,16 @@ impl<'a> TileDriver<'a> {
             lanes,
             k_blocks: gemm.k_blocks(),
             panel,
-            across,
             passes,
             upcoming,
             prefetches_output,
         }
     }
 
-    /// The shares of the blocks of a row in prefetching `len` elements of A.
-    fn shares(&self, len: usize) -> PrefetchShares {
-        PrefetchShares::new(len, self.across, self.lanes)
+    /// Number of panels.
+    fn across(&self) -> usize {
+        let (left, right) = self.tile.columns;
+        (right - left).div_ceil(self.panel.1)
     }
 
     /// Multiplies a block of rows by all panels.
@@ -154,7 +147,7 @@ impl<'a> TileDriver<'a> {
         // SAFETY: `check` has shown that rows and columns lie within the operands, and tiles are
         // disjoint parts of C.
         unsafe {
-            for i in 0..self.across {
+            for i in 0..self.across() {
                 let block = self.block(rows, i);
                 if self.k_blocks.is_one() {
                     microkernel::run(&block, self.path, count);
