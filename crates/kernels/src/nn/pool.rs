@@ -247,7 +247,9 @@ multiversion! {
             let (plane, windows) = pool.row(first + i);
             line.fill(f.start());
             for start in pool.lines(plane, windows) {
-                combine(&mut line, &from[start..][..width.input], |sum, x: T| f.step(sum, x.widen()));
+                for (sum, x) in line.iter_mut().zip(&from[start..]) {
+                    *sum = f.step(*sum, x.widen());
+                }
             }
             folded.fill(f.start());
             match &width.sliding {
@@ -259,29 +261,6 @@ multiversion! {
                 *to = f.finish(*sum, lines.mul(*taps)).narrow();
             }
         }
-    }
-}
-
-/// Elements that are combined at a time.
-const BLOCK: usize = 16;
-
-/// Combines each element of `to` with the one of `from` at its place, if there is one. In blocks:
-/// where `f` may return its first argument, LLVM would skip the store, by masked stores, which take
-/// some twenty cycles on AMD.
-#[inline(always)]
-fn combine<W: Copy, X: Copy>(to: &mut [W], from: &[X], f: impl Fn(W, X) -> W) {
-    let len = to.len().min(from.len());
-    let (blocks, rest) = to[..len].as_chunks_mut::<BLOCK>();
-    let (from, last) = from[..len].as_chunks::<BLOCK>();
-    for (to, from) in blocks.iter_mut().zip(from) {
-        let mut own = *to;
-        for i in 0..BLOCK {
-            own[i] = f(own[i], from[i]);
-        }
-        *to = own;
-    }
-    for (to, x) in rest.iter_mut().zip(last) {
-        *to = f(*to, *x);
     }
 }
 
@@ -297,11 +276,13 @@ fn slide<F: Fold<W>, W: Mean>(
     for (windows, first) in spans {
         let (to, line) = (&mut to[windows.clone()], &line[*first..]);
         match stride {
-            1 => combine(to, line, |to, x| f.step(to, x)),
+            1 => to.iter_mut().zip(line).for_each(|(to, x)| *to = f.step(*to, *x)),
             // Pairs of neighbours can be loaded together.
             2 => {
                 let (pairs, last) = line.as_chunks::<2>();
-                combine(to, pairs, |to, [x, _]| f.step(to, x));
+                for (to, pair) in to.iter_mut().zip(pairs) {
+                    *to = f.step(*to, pair[0]);
+                }
                 if let (Some(to), [x]) = (to.get_mut(pairs.len()), last) {
                     *to = f.step(*to, *x);
                 }
