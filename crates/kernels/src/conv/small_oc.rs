@@ -198,7 +198,8 @@ impl SmallOc<'_> {
 /// Positions of the input or output, counted over the whole batch.
 pub(crate) type Positions = Range<usize>;
 
-/// Writes positions of the input to planes, one for each channel, so many elements apart.
+/// Writes positions of the input to planes, one for each channel. The number is the distance
+/// between planes, in elements.
 pub(crate) type Planes<'a> = dyn Fn(Positions, &mut [f32], usize) + Sync + 'a;
 
 /// Writes an output line, given the range of its positions and a buffer as long as the line.

@@ -54,7 +54,7 @@ multiversion! {
     }
 }
 
-/// Up to this length, sixteen rows are computed together, one in each lane. A row in sixteen lanes
+/// Up to this length, sixteen rows are computed at once, one in each lane. A row in sixteen lanes
 /// would leave most of them empty.
 const SHORT: usize = LANES / 4;
 

@@ -156,7 +156,7 @@ fn in_pieces<T>(
     (to, plane): (&mut [f32], usize),
     convert: impl Fn(&[T], &mut [f32]),
 ) {
-    // Whole blocks of positions where there is room, which are transposed together.
+    // Whole blocks of positions where there is room, since each is transposed in registers.
     let positions = PIECE / channels;
     let positions = if positions > BLOCK { positions / BLOCK * BLOCK } else { positions };
     let mut wide = [0.0; PIECE];

@@ -9,6 +9,7 @@ use crate::graph::rewriter::GraphRewriter;
 use crate::passes::context::PassCx;
 use infer::ops::binary::Kind;
 use infer::ops::unary::{Form, Unary};
+use kernels::unary;
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ fn quotient(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<(ValueId, f32)>
     (by == 6.0).then_some((*maker.inputs.first()?, SIXTH))
 }
 
-const SIXTH: f32 = 1.0 / 6.0;
+const SIXTH: f32 = unary::SIXTH as f32;
 
 /// The value that a node scales by a number, and the number.
 fn scaled(net: &Net, node: &Node) -> Option<(ValueId, f32)> {
@@ -61,7 +62,7 @@ fn scaled(net: &Net, node: &Node) -> Option<(ValueId, f32)> {
 /// Whether a node is `min(max(of + 3, 0), 6)`, and nothing else reads its sum.
 fn is_gate(rewriter: &GraphRewriter<'_>, node: &Node, of: ValueId) -> bool {
     let clamps = Form::Clamp { min: 0.0, max: 6.0 };
-    let is_clamp = node.is::<Unary>().is_some_and(|unary| unary.form() == clamps);
+    let is_clamp = node.is::<Unary>().is_some_and(|u| u.form() == clamps);
     let sum = node.inputs.first().filter(|_| is_clamp).and_then(|&sum| rewriter.only_for(sum));
     sum.is_some_and(|sum| {
         either_way(sum, Kind::Add)
