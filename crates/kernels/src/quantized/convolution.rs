@@ -1,6 +1,6 @@
 //! A quantized convolution, from data and filters to requantized outputs.
 
-use super::input::{self, Data, Image};
+use super::input::{self, Data, Image, WindowLayout};
 use super::kernel::{Microkernel, Panel, Sums};
 use super::pack::PackedFilters;
 use super::params::QuantParams;
@@ -118,15 +118,31 @@ impl QuantizedConvolution {
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let bytes = input::bytes(&self.conv);
         match self.algorithm {
-            Algorithm::Panels => bytes + self.widened() * size_of::<i16>(),
+            Algorithm::Panels => {
+                let (all, own) = self.wide_lens();
+                bytes + (all + own * threads) * size_of::<i16>()
+            }
             Algorithm::Winograd => bytes + winograd::scratch_bytes(&self.conv, threads),
             Algorithm::SmallOc => small_oc::scratch_bytes(&self.conv, threads),
         }
     }
 
-    /// Elements of the image that are widened.
-    fn widened(&self) -> usize {
-        if has_dot4() { 0 } else { input::bytes(&self.conv) }
+    /// Blocks that are multiplied by one panel after the other, or all.
+    fn blocks_at_a_time(&self) -> usize {
+        let filters = PackedFilters::bytes_for(&self.conv);
+        Microkernel::blocks_at_a_time(WindowLayout::of(&self.conv), filters)
+    }
+
+    /// Elements that are widened for CPUs without dot4: all of the image at first, or what a thread
+    /// multiplies next if windows share none.
+    fn wide_lens(&self) -> (usize, usize) {
+        if has_dot4() {
+            (0, 0)
+        } else if self.is_pointwise() {
+            (0, input::wide_len(WindowLayout::of(&self.conv), self.blocks_at_a_time()))
+        } else {
+            (input::bytes(&self.conv), 0)
+        }
     }
 
     /// Operations, including those on padding.
@@ -165,22 +181,39 @@ impl QuantizedConvolution {
             let operands = (&image, operands.filters);
             return winograd::run(conv, (threads, scratch), operands, requantizer);
         }
-        let mut wide = scratch.take::<i16>(self.widened());
-        let image = if has_dot4() { image } else { image.widened(threads, &mut wide) };
+        self.run_panels((threads, scratch), image, operands.filters, requantizer);
+    }
+
+    /// Multiplies the windows of an image by panels of filters.
+    fn run_panels<'a>(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        image: Image<'_>,
+        filters: &PackedFilters,
+        requantizer: impl Fn(usize) -> Requantizer<'a> + Sync,
+    ) {
+        let (all, own) = self.wide_lens();
+        let mut wide = scratch.take::<i16>(all);
+        let image = if all > 0 { image.widened(threads, &mut wide) } else { image };
+        let mut wide = scratch.take::<i16>(own * threads.count());
+        let shared = Slice::new(&mut wide);
         let blocks = image.blocks();
-        let parts = self.parts(blocks.count(), operands.filters, threads.count());
-        threads.run(parts.0 * parts.1, &|task, _| {
+        let parts = self.parts(blocks.count(), filters, threads.count());
+        threads.run(parts.0 * parts.1, &|task, worker| {
             let (down, across) = (task / parts.1, task % parts.1);
             let range =
                 |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
-            let own: Vec<Block> =
+            let blocks: Vec<Block> =
                 range(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
-            let panels = range(operands.filters.count(), parts.1, across);
+            let panels = range(filters.count(), parts.1, across);
             let panels: Vec<_> = panels.map(|panel| (panel, requantizer(panel))).collect();
             let mut kernel = Microkernel::default();
-            for blocks in own.chunks(Microkernel::blocks_at_a_time(image.layout)) {
+            // SAFETY: no two threads are the same worker at a time.
+            let wide = unsafe { shared.part(worker * own, own) };
+            for blocks in blocks.chunks(self.blocks_at_a_time()) {
+                let image = if own > 0 { image.widened_for(blocks, wide) } else { image };
                 for (index, requantizer) in &panels {
-                    let (filters, columns) = (operands.filters, requantizer.width());
+                    let columns = requantizer.width();
                     let panel = Panel { filters, index: *index, columns };
                     multiply(&mut kernel, (&image, blocks), panel, requantizer);
                 }

@@ -2,7 +2,7 @@
 //! of bytes.
 
 use super::params::QuantParams;
-use super::tile::{Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
+use super::tile::{BLOCK_ROWS, Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
 use crate::base::par::{Slice, Threads};
 use crate::conv::{Convolution, Input};
 use crate::math::quantize::{Quantizer, quantize};
@@ -111,12 +111,19 @@ fn is_image(conv: &Convolution, layout: WindowLayout) -> bool {
     conv.is_pointwise() && layout.steps * layout.step == conv.inputs
 }
 
+/// Elements that [`Image::widened_for`] needs for so many blocks: their rows, and the slack behind the
+/// lines that end within them.
+pub(super) fn wide_len(layout: WindowLayout, blocks: usize) -> usize {
+    blocks * (BLOCK_ROWS * layout.row + 2 * (SLACK + ALIGN)) + layout.k()
+}
+
 /// The data as bytes, padded.
+#[derive(Clone, Copy)]
 pub(super) struct Image<'a> {
     conv: &'a Convolution,
     pub(super) bytes: &'a [u8],
-    /// The bytes as i16, if they have been widened.
-    pub(super) wide: &'a [i16],
+    /// Bytes as i16, if they have been widened, and the first of them.
+    wide: (&'a [i16], usize),
     pub(super) layout: WindowLayout,
     /// Bytes of an image line.
     line: usize,
@@ -140,7 +147,7 @@ impl<'a> Image<'a> {
         };
         assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
         if let (Data::Quantized(bytes), true) = (data, is_image(conv, layout)) {
-            return Image { conv, bytes, wide: &[], layout, line: width.input * conv.inputs };
+            return Image { conv, bytes, wide: (&[], 0), layout, line: width.input * conv.inputs };
         }
         let line = line_bytes(conv);
         let lines = conv.batch * height.reach();
@@ -164,16 +171,36 @@ impl<'a> Image<'a> {
                 write_piece(conv, params, (data, batch, y), positions, to);
             }
         });
-        Image { conv, bytes, wide: &[], layout, line }
+        Image { conv, bytes, wide: (&[], 0), layout, line }
     }
 
-    /// Widens the image for CPUs without dot4.
+    /// The image with all bytes widened, for CPUs without dot4.
     pub(super) fn widened(self, threads: &Threads, wide: &'a mut [i16]) -> Image<'a> {
         let wide = &mut wide[..self.bytes.len()];
         threads.par_chunks_mut(wide, WIDENED, INPUT_GRAIN / WIDENED, |first, part| {
             widen(&self.bytes[first * WIDENED..], part);
         });
-        Image { wide, ..self }
+        Image { wide: (wide, 0), ..self }
+    }
+
+    /// The image with the bytes widened that consecutive blocks of a 1×1 kernel read.
+    ///
+    /// # Panics
+    /// When they need more than [`wide_len`] elements.
+    pub(super) fn widened_for(self, blocks: &[Block], wide: &'a mut [i16]) -> Image<'a> {
+        let mut tiles = blocks.iter().flatten().filter(|tile| tile.count > 0);
+        let (Some(first), last) = (tiles.next(), tiles.next_back()) else { return self };
+        let last = last.unwrap_or(first);
+        let end = last.at + (last.count - 1) * self.layout.row + self.layout.k();
+        let wide = &mut wide[..end - first.at];
+        widen(&self.bytes[first.at..], wide);
+        Image { wide: (wide, first.at), ..self }
+    }
+
+    /// The widened elements of the image from a byte on.
+    pub(super) fn wide_from(&self, at: usize) -> &'a [i16] {
+        let (wide, first) = self.wide;
+        &wide[at - first..]
     }
 
     /// The channels of a position; the indices are clamped to the image.

@@ -108,17 +108,21 @@ impl<const WHOLE: bool> Reach<WHOLE> {
         }
     }
 
-    /// As [`Self::store`], for bytes.
+    /// Stores all vectors of a row as bytes.
     ///
     /// # Safety
     /// As [`Self::load`].
     #[inline(always)]
-    unsafe fn store_bytes<V: Integral>(self, x: V, row: *mut u8, p: usize) {
-        debug_assert!(self.is_whole::<V>(p));
-        let to = row.wrapping_add(p * V::LANES);
+    unsafe fn store_bytes<V: Integral, const P: usize>(self, x: [V; P], row: *mut u8) {
+        debug_assert!(self.is_whole::<V>(P - 1));
         // SAFETY: the caller's promise.
         unsafe {
-            if WHOLE { x.store_bytes(to) } else { x.store_masked_bytes(to, self.lanes::<V>(p)) }
+            if WHOLE {
+                return V::store_all_bytes(x, row);
+            }
+            for p in 0..P {
+                x[p].store_masked_bytes(row.wrapping_add(p * V::LANES), self.lanes::<V>(p));
+            }
         }
     }
 }
@@ -501,7 +505,13 @@ impl RequantizeRows<'_> {
     unsafe fn avx2(&self) {
         debug_assert!(Isa::Avx2.is_available());
         // SAFETY: the caller's promise.
-        unsafe { self.all::<Avx2, { WIDTH / Avx2::LANES }, { HALF / Avx2::LANES }>() }
+        unsafe {
+            match self.columns.scales.len() {
+                8 => self.reached::<Avx2, 8, 1, true>(),
+                24 => self.reached::<Avx2, SHORT_PANEL_ROWS, 3, true>(),
+                _ => self.all::<Avx2, { WIDTH / Avx2::LANES }, { HALF / Avx2::LANES }>(),
+            }
+        }
     }
 
     /// # Safety
@@ -514,9 +524,11 @@ impl RequantizeRows<'_> {
         unsafe {
             match (self.columns.scales.len(), V::LANES < HALF) {
                 (WIDTH, false) => self.reached::<V, PANEL_ROWS, P, true>(),
+                (HALF, false) => self.reached::<V, HALF_PANEL_ROWS, H, true>(),
                 (..=HALF, false) => self.reached::<V, HALF_PANEL_ROWS, H, false>(),
                 (_, false) => self.reached::<V, PANEL_ROWS, P, false>(),
                 (WIDTH, true) => self.reached::<V, SHORT_PANEL_ROWS, P, true>(),
+                (HALF, true) => self.reached::<V, SHORT_HALF_PANEL_ROWS, H, true>(),
                 (..=HALF, true) => self.reached::<V, SHORT_HALF_PANEL_ROWS, H, false>(),
                 (_, true) => self.reached::<V, SHORT_PANEL_ROWS, P, false>(),
             }
@@ -585,12 +597,14 @@ impl RequantizeRows<'_> {
             }
             for i in 0..R {
                 let row = (first + i) * self.stride;
-                for p in 0..P {
-                    match self.to {
-                        To::F32(to) => reach.store(x[i][p], to.at(row), p),
-                        // Storing as bytes also rounds.
-                        To::Quantized(to, _) => reach.store_bytes(x[i][p], to.at(row), p),
+                match self.to {
+                    To::F32(to) => {
+                        for p in 0..P {
+                            reach.store(x[i][p], to.at(row), p);
+                        }
                     }
+                    // Storing as bytes also rounds.
+                    To::Quantized(to, _) => reach.store_bytes(x[i], to.at(row)),
                 }
             }
         }

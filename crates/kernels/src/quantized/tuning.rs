@@ -25,6 +25,9 @@ pub(crate) const I16_CHUNK: usize = 256;
 /// quarter of L2 on a Zen 3.
 pub(crate) const I16_CACHE: usize = 128 << 10;
 
+/// Rows that the i16 kernel multiplies by all panels at least, in bytes: half of L1 on a Zen 3.
+pub(crate) const I16_L1: usize = 16 << 10;
+
 /// Below this many filters, input channels by output channels, Winograd's transforms take as long
 /// as they save.
 pub(crate) const WINOGRAD_FEW_FILTERS: usize = 16 * 32;

@@ -134,6 +134,19 @@ pub(crate) unsafe trait Integral: Vector {
     /// 0 and 255.
     unsafe fn store_bytes(self, to: *mut u8);
 
+    /// As [`Self::store_bytes`], for the lanes of several vectors, one after the other.
+    ///
+    /// # Safety
+    /// As [`Self::store_bytes`], for all lanes.
+    #[inline(always)]
+    unsafe fn store_all_bytes<const P: usize>(all: [Self; P], to: *mut u8) {
+        debug_assert!(!to.is_null());
+        for p in 0..P {
+            // SAFETY: the caller's promise.
+            unsafe { all[p].store_bytes(to.wrapping_add(p * Self::LANES)) };
+        }
+    }
+
     /// As [`Self::load_bytes`] for the first `count` lanes, from as many bytes; the others are 0.
     ///
     /// # Safety

@@ -242,31 +242,29 @@ impl Task for Dequantize<'_> {
         let channels = of.columns();
         let [_, _, scale, low] = of.parts;
         assert!(part.end <= channels && quantized.len() == values.len());
-        let mut c = part.start;
-        while c < part.end {
-            let count = V::LANES.min(part.end - c);
+        let whole = part.start..part.end - part.len() % V::LANES;
+        for first in (0..quantized.len()).step_by(channels) {
             // SAFETY: the channels exist; a whole vector is read only if it ends within the line,
             // and only the values of these channels are written.
             unsafe {
-                let own = |v: &[f32]| V::load_masked(v.as_ptr().add(c), count);
-                let (scale, low) = (own(scale), own(low));
-                for at in (c..quantized.len()).step_by(channels) {
-                    let from = quantized.as_ptr().add(at);
-                    let q = if at + V::LANES <= quantized.len() {
-                        V::load_bytes(from)
+                let q = |c: usize| quantized.as_ptr().add(first + c);
+                for c in whole.clone().step_by(V::LANES) {
+                    let own = |v: &[f32]| V::load(v.as_ptr().add(c));
+                    let value = V::load_bytes(q(c)).fma(own(scale), V::splat(-0.0)).add(own(low));
+                    value.store(values.as_mut_ptr().add(first + c));
+                }
+                let (c, count) = (whole.end, part.end - whole.end);
+                if count > 0 {
+                    let own = |v: &[f32]| V::load_masked(v.as_ptr().add(c), count);
+                    let q = if first + c + V::LANES <= quantized.len() {
+                        V::load_bytes(q(c))
                     } else {
-                        V::load_masked_bytes(from, count)
+                        V::load_masked_bytes(q(c), count)
                     };
-                    let value = q.fma(scale, V::splat(-0.0)).add(low);
-                    let to = values.as_mut_ptr().add(at);
-                    if count == V::LANES {
-                        value.store(to);
-                    } else {
-                        value.store_masked(to, count);
-                    }
+                    let value = q.fma(own(scale), V::splat(-0.0)).add(own(low));
+                    value.store_masked(values.as_mut_ptr().add(first + c), count);
                 }
             }
-            c += count;
         }
     }
 }
@@ -293,7 +291,11 @@ impl Task for Quantize<'_> {
                 // written.
                 unsafe {
                     let (from, to) = (line.as_ptr().add(first + c), to.at(first + c));
-                    if count == V::LANES {
+                    if c + 4 * V::LANES <= part.end {
+                        let at = |p: usize| quantizer.scaled(V::load(from.add(p * V::LANES)));
+                        V::store_all_bytes([at(0), at(1), at(2), at(3)], to);
+                        c += 3 * V::LANES;
+                    } else if count == V::LANES {
                         quantizer.scaled(V::load(from)).store_bytes(to);
                     } else {
                         let value = V::load_masked(from, count);

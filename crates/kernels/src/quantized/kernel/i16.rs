@@ -100,12 +100,20 @@ mod x86 {
             // Once for all rows: a division takes as long as ten pairs.
             let chunk = Chunk::new(&tile.layout, from..pairs.min(from + I16_CHUNK));
             for half in (0..columns).step_by(HALF) {
+                let panel = (&panel[half..], &chunk);
                 // SAFETY: the caller's promise.
                 unsafe {
-                    in_blocks!(6: 1 2 3 4 5 6; tile.rows, (row, R) => {
-                        let sums = &mut sums[row * WIDTH + half..];
-                        i16_rows_avx2::<R>(tile, row, (&panel[half..], &chunk), sums);
-                    });
+                    if columns - half <= HALF / 2 {
+                        in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
+                            let sums = &mut sums[row * WIDTH + half..];
+                            i16_rows_avx2::<R, 1>(tile, row, panel, sums);
+                        });
+                    } else {
+                        in_blocks!(6: 1 2 3 4 5 6; tile.rows, (row, R) => {
+                            let sums = &mut sums[row * WIDTH + half..];
+                            i16_rows_avx2::<R, 2>(tile, row, panel, sums);
+                        });
+                    }
                 }
             }
         }
@@ -131,19 +139,19 @@ mod x86 {
         }
     }
 
-    /// Multiplies `R` rows from `row` on by [`HALF`] columns of some pairs of a panel. The results
-    /// are added to `sums` unless the pairs are the first.
+    /// Multiplies `R` rows from `row` on by `P` vectors of columns of some pairs of a panel. The
+    /// results are added to `sums` unless the pairs are the first.
     ///
     /// # Safety
     /// As [`i16_avx2`], for a panel and sums from a column on.
     #[target_feature(enable = "avx2")]
-    unsafe fn i16_rows_avx2<const R: usize>(
+    unsafe fn i16_rows_avx2<const R: usize, const P: usize>(
         tile: &TileRows<'_, i16>,
         row: usize,
         (panel, chunk): (&[u32], &Chunk),
         sums: &mut [i32],
     ) {
-        debug_assert!(row + R <= tile.rows && sums.len() + HALF >= R * WIDTH);
+        debug_assert!(row + R <= tile.rows && sums.len() + WIDTH >= R * WIDTH + 8 * P);
         let WindowLayout { row: stride, run, .. } = tile.layout;
         let ((mut runs, mut first), mut left) = (chunk.start, chunk.pairs.len());
         let mut b = panel.as_ptr().wrapping_add(chunk.pairs.start * WIDTH).cast::<__m256i>();
@@ -151,10 +159,10 @@ mod x86 {
         unsafe {
             let rows = tile.elements.as_ptr().add(row * stride);
             let sum = |i: usize, p: usize| sums.as_ptr().add(i * WIDTH + 8 * p).cast::<__m256i>();
-            let mut own = [[_mm256_setzero_si256(); 2]; R];
+            let mut own = [[_mm256_setzero_si256(); P]; R];
             if chunk.pairs.start > 0 {
                 for i in 0..R {
-                    for p in 0..2 {
+                    for p in 0..P {
                         own[i][p] = _mm256_loadu_si256(sum(i, p));
                     }
                 }
@@ -163,12 +171,15 @@ mod x86 {
                 let count = left.min(chunk.each - first);
                 let a = rows.add(runs + 2 * first);
                 for at in 0..count {
-                    let columns = [_mm256_loadu_si256(b), _mm256_loadu_si256(b.add(1))];
+                    let mut columns = [_mm256_setzero_si256(); P];
+                    for p in 0..P {
+                        columns[p] = _mm256_loadu_si256(b.add(p));
+                    }
                     b = b.wrapping_add(WIDTH / 8);
                     for i in 0..R {
                         let pair = a.add(i * stride + 2 * at).cast::<i32>().read_unaligned();
                         let a = _mm256_set1_epi32(pair);
-                        for p in 0..2 {
+                        for p in 0..P {
                             let products = _mm256_madd_epi16(a, columns[p]);
                             own[i][p] = _mm256_add_epi32(own[i][p], products);
                         }
@@ -177,7 +188,7 @@ mod x86 {
                 (left, first, runs) = (left - count, 0, runs + run);
             }
             for i in 0..R {
-                for p in 0..2 {
+                for p in 0..P {
                     _mm256_storeu_si256(sum(i, p).cast_mut(), own[i][p]);
                 }
             }

@@ -11,7 +11,7 @@ use super::pack::PackedFilters;
 #[cfg(target_arch = "x86_64")]
 use super::tile::has_tiles;
 use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, WIDTH, has_dot4};
-use super::tuning::I16_CACHE;
+use super::tuning::{I16_CACHE, I16_L1};
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
@@ -54,14 +54,15 @@ pub(super) struct Panel<'a> {
 }
 
 impl Microkernel {
-    /// How many blocks are multiplied by one panel after the other. Without dot4, their rows stay
-    /// in L2.
-    pub(super) fn blocks_at_a_time(layout: WindowLayout) -> usize {
+    /// How many blocks are multiplied by one panel after the other, for `filters` bytes of panels.
+    /// Without dot4, their rows stay in L2, or in L1 if the panels do not take longer to read.
+    pub(super) fn blocks_at_a_time(layout: WindowLayout, filters: usize) -> usize {
         if has_dot4() {
             return usize::MAX;
         }
         let elements = BLOCK_ROWS * layout.row * layout.runs;
-        (I16_CACHE / (elements * size_of::<i16>())).max(1)
+        let cache = filters.clamp(I16_L1, I16_CACHE);
+        (cache / (elements * size_of::<i16>())).max(1)
     }
 
     /// Computes the sums of a block.
@@ -82,7 +83,7 @@ impl Microkernel {
         }
         let pairs = panel.filters.i16_pairs(panel.index);
         for (tile, sums) in block.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH)) {
-            let (elements, layout) = (&image.wide[tile.at..], image.layout);
+            let (elements, layout) = (image.wide_from(tile.at), image.layout);
             let tile = TileRows { elements, rows: tile.count, layout };
             multiply_i16(&tile, (pairs, panel.columns), sums);
         }
