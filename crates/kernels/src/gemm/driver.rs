@@ -13,7 +13,7 @@ use super::prefetch::{Prefetch, PrefetchShares};
 use super::problem::{Gemm, Lhs};
 use super::source::Source;
 use super::tiling::Tile;
-use super::tuning::{LARGE_OUTPUT, LONG_PANEL};
+use super::tuning::{LARGE_OUTPUT, LONG_PANEL, SHORT_K, SHORT_ROWS};
 use std::ops::Range;
 
 /// What the blocks of a tile have in common.
@@ -43,6 +43,8 @@ struct TileDriver<'a> {
 struct RowBlock<'a> {
     /// The first row, and the number of rows.
     range: (usize, usize),
+    /// How many such blocks are multiplied by a panel at a time, one below the other.
+    blocks: usize,
     source: Source,
     /// Runs of consecutive elements in a row.
     runs: usize,
@@ -84,13 +86,15 @@ impl Gemm<'_> {
             let next = self.consecutive(first + rows..bottom.min(first + 2 * rows));
             let of_next = PrefetchShares::new(next.len(), walk.across(), walk.lanes);
             let next = (next, of_next);
-            walk.multiply(&RowBlock { range: (first, rows), source, runs, pass, next });
+            let blocks = walk.blocks_at_a_time((bottom - first) / most, most);
+            walk.multiply(&RowBlock { range: (first, rows), blocks, source, runs, pass, next });
+            let rows = rows * blocks;
             if let Some(c) = c.values() {
                 // SAFETY: within C and within this tile.
                 unsafe { finish(rest, first..first + rows, left..right, self.c_stride, c) };
             }
             first += rows;
-            pass += 1;
+            pass += blocks;
         }
     }
 
@@ -141,7 +145,19 @@ impl<'a> TileDriver<'a> {
         (right - left).div_ceil(self.panel.1)
     }
 
-    /// Multiplies a block of rows by all panels.
+    /// How many blocks of `rows` rows to multiply by a panel at a time, if there are `left`.
+    fn blocks_at_a_time(&self, left: usize, rows: usize) -> usize {
+        let is_short = self.lanes <= SHORT_K && self.path.is_none() && microkernel::has_blocks();
+        match self.gemm.a {
+            // The last two blocks may share their rows evenly.
+            Lhs::Rows { .. } if is_short && left > 2 => {
+                (SHORT_ROWS / (rows * self.lanes.max(1))).clamp(1, left - 1)
+            }
+            _ => 1,
+        }
+    }
+
+    /// Multiplies a block of rows, or several, by all panels.
     fn multiply(&self, rows: &RowBlock<'_>) {
         let (_, count) = rows.range;
         // SAFETY: `check` has shown that rows and columns lie within the operands, and tiles are
@@ -149,7 +165,9 @@ impl<'a> TileDriver<'a> {
         unsafe {
             for i in 0..self.across() {
                 let block = self.block(rows, i);
-                if self.k_blocks.is_one() {
+                if rows.blocks > 1 {
+                    microkernel::run_blocks(&block, count, rows.blocks);
+                } else if self.k_blocks.is_one() {
                     microkernel::run(&block, self.path, count);
                 } else {
                     microkernel::run_in_blocks(&block, self.k_blocks, count);

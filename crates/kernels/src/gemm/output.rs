@@ -133,7 +133,6 @@ impl Out {
     }
 
     /// The destination from a row on, of sums that have no earlier ones.
-    #[cfg(target_arch = "x86_64")]
     pub(super) fn below(&self, row: usize) -> Out {
         debug_assert!(self.earlier.is_null());
         let (add, stride) = self.absorbed.add;

@@ -24,9 +24,9 @@ impl Gemm<'_> {
 
     /// Computes C in f32 or bf16, as the target says.
     ///
+    /// # Panics
     /// When a slice is too short; when the target is bf16, unless `Precision::keeps_pairs` holds
     /// and the post-ops [`are_absorbed`].
-    /// post-ops [`are_absorbed`].
     pub fn run_to(&self, threads: &Threads, scratch: &ScratchPool, mut c: Target<'_>) {
         self.check(c.len());
         let can_round = self.precision.keeps_pairs() && are_absorbed(self.post_ops);

@@ -1,4 +1,5 @@
 mod long_sums;
+mod short_rows;
 
 use super::*;
 use crate::base::aligned_buf::WeightArena;

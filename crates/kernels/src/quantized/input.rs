@@ -111,8 +111,8 @@ fn is_image(conv: &Convolution, layout: WindowLayout) -> bool {
     conv.is_pointwise() && layout.steps * layout.step == conv.inputs
 }
 
-/// Elements that [`Image::widened_for`] needs for so many blocks: their rows, and the slack behind the
-/// lines that end within them.
+/// Elements that [`Image::widened_for`] needs for so many blocks: their rows, and the slack behind
+/// the lines that end within them.
 pub(super) fn wide_len(layout: WindowLayout, blocks: usize) -> usize {
     blocks * (BLOCK_ROWS * layout.row + 2 * (SLACK + ALIGN)) + layout.k()
 }

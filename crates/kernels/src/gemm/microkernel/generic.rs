@@ -160,6 +160,30 @@ pub(crate) unsafe fn strided<V: Vector, const R: usize, const P: usize, const W:
     }
 }
 
+/// Blocks of `R` rows each, one below the other, whose rows lie at a fixed stride. For short rows:
+/// what the blocks have in common is set up once.
+///
+/// # Safety
+/// As [`indirect`], for all blocks.
+#[inline(always)]
+unsafe fn strided_blocks<V: Vector, const R: usize, const P: usize, const W: usize>(
+    first: &MicrokernelArgs,
+    blocks: usize,
+) {
+    let Source::Strided(a, steps) = first.a else { unreachable!("rows lie at a fixed stride") };
+    debug_assert!(first.runs == 1);
+    let mut block = *first;
+    // SAFETY: the caller's promise: there is a pointer for the run.
+    unsafe {
+        let mut row = *a;
+        for _ in 0..blocks {
+            strided::<V, R, P, W>(&block, &row, steps);
+            row = row.wrapping_add(R * steps.row);
+            block.out = block.out.below(R);
+        }
+    }
+}
+
 /// Sums of a block whose rows lie at a fixed stride.
 ///
 /// # Safety
@@ -433,6 +457,54 @@ pub(crate) unsafe fn avx2_half(block: &MicrokernelArgs, rows: usize) {
             Avx2, 1 of 2, block, rows; 1 2 3 4 5 6 7 8
         )
     }
+}
+
+/// # Safety
+/// As `microkernel::run_blocks`.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(crate) unsafe fn avx512_blocks<const R: usize>(first: &MicrokernelArgs, blocks: usize) {
+    use crate::base::simd::Avx512;
+    debug_assert!(Isa::Avx512.is_available());
+    // SAFETY: the caller's promise, with AVX-512.
+    unsafe { strided_blocks::<Avx512, R, 2, 2>(first, blocks) }
+}
+
+/// # Safety
+/// As `microkernel::run_blocks`.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+pub(crate) unsafe fn avx512_half_blocks<const R: usize>(first: &MicrokernelArgs, blocks: usize) {
+    use crate::base::simd::Avx512;
+    debug_assert!(Isa::Avx512.is_available());
+    // SAFETY: the caller's promise, with AVX-512.
+    unsafe { strided_blocks::<Avx512, R, 1, 2>(first, blocks) }
+}
+
+/// # Safety
+/// As `microkernel::run_blocks`.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn avx2_blocks<const R: usize>(first: &MicrokernelArgs, blocks: usize) {
+    use crate::base::simd::Avx2;
+    debug_assert!(Isa::Avx2.is_available());
+    // SAFETY: the caller's promise, with AVX2.
+    unsafe { strided_blocks::<Avx2, R, 2, 2>(first, blocks) }
+}
+
+/// # Safety
+/// As `microkernel::run_blocks`.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn avx2_half_blocks<const R: usize>(first: &MicrokernelArgs, blocks: usize) {
+    use crate::base::simd::Avx2;
+    debug_assert!(Isa::Avx2.is_available());
+    // SAFETY: the caller's promise, with AVX2.
+    unsafe { strided_blocks::<Avx2, R, 1, 2>(first, blocks) }
 }
 
 /// # Safety

@@ -7,16 +7,17 @@ mod bf16_f32;
 pub(crate) mod generic;
 mod sums;
 
-#[cfg(target_arch = "x86_64")]
-use crate::base::isa::Isa;
-use crate::base::isa::isa;
+use crate::base::isa::{Isa, isa};
 use crate::gemm::k_blocks::KBlocks;
 use crate::gemm::output::Out;
 use crate::gemm::precision::Bf16Path;
 use args::{MAX_ROWS, MicrokernelArgs, mr_of, nr};
 use generic::portable;
 #[cfg(target_arch = "x86_64")]
-use generic::{avx2, avx2_half, avx512, avx512_half};
+use generic::{
+    avx2, avx2_blocks, avx2_half, avx2_half_blocks, avx512, avx512_blocks, avx512_half,
+    avx512_half_blocks,
+};
 use sums::Sums;
 
 /// Computes a block of `rows` rows, at most `mr_of` its columns, in f32 or on bf16 path `path`.
@@ -43,6 +44,39 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: 
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => avx2(block, rows),
             _ => portable(block, rows),
+        }
+    }
+}
+
+/// Whether there is a microkernel for several blocks, [`run_blocks`].
+pub(crate) fn has_blocks() -> bool {
+    isa() != Isa::Portable
+}
+
+/// As [`run`] in f32, for `blocks` blocks of `rows` rows each, one below the other.
+///
+/// # Panics
+/// Unless [`has_blocks`], and `rows` is `mr_of` the columns of this or of a wider panel.
+///
+/// # Safety
+/// As [`run`], for all blocks; their rows are one run each, at a fixed stride.
+pub(crate) unsafe fn run_blocks(first: &MicrokernelArgs, rows: usize, blocks: usize) {
+    debug_assert!(first.runs == 1 && first.out.columns <= nr());
+    let is_half = first.out.columns <= nr() / 2;
+    // SAFETY: the caller's promise; `isa` is what the CPU has.
+    unsafe {
+        match (isa(), is_half, rows) {
+            #[cfg(target_arch = "x86_64")]
+            (Isa::Avx512 | Isa::Amx, true, 14) => avx512_half_blocks::<14>(first, blocks),
+            #[cfg(target_arch = "x86_64")]
+            (Isa::Avx512 | Isa::Amx, false, 14) => avx512_blocks::<14>(first, blocks),
+            #[cfg(target_arch = "x86_64")]
+            (Isa::Avx2, true, 8) => avx2_half_blocks::<8>(first, blocks),
+            #[cfg(target_arch = "x86_64")]
+            (Isa::Avx2, true, 6) => avx2_half_blocks::<6>(first, blocks),
+            #[cfg(target_arch = "x86_64")]
+            (Isa::Avx2, false, 6) => avx2_blocks::<6>(first, blocks),
+            _ => unreachable!("blocks of {rows} rows"),
         }
     }
 }
