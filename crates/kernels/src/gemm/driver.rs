@@ -147,7 +147,7 @@ impl<'a> TileDriver<'a> {
 
     /// How many blocks of `rows` rows to multiply by a panel at a time, if there are `left`.
     fn blocks_at_a_time(&self, left: usize, rows: usize) -> usize {
-        let is_short = self.lanes <= SHORT_K && self.path.is_none() && microkernel::has_blocks();
+        let is_short = self.lanes <= SHORT_K && self.path.is_none();
         match self.gemm.a {
             // The last two blocks may share their rows evenly.
             Lhs::Rows { .. } if is_short && left > 2 => {

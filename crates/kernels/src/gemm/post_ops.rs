@@ -189,6 +189,18 @@ impl<'a> PostOp<'a> {
         self.bind(&Part { row: 0, column: first })
     }
 
+    /// Whether several whole rows of `columns` elements may be taken for one run: it does the same
+    /// to every row, or its operand has no gaps between rows either.
+    fn joins_rows(&self, columns: usize) -> bool {
+        match self {
+            PostOp::Add(Operand::Matrix(v)) | PostOp::Multiply(Operand::Matrix(v)) => {
+                v.stride == columns
+            }
+            PostOp::AddQuantized { values, .. } => values.stride == columns,
+            _ => true,
+        }
+    }
+
     /// Whether its operands have `rows` rows and `columns` columns.
     pub(crate) fn reaches(&self, rows: usize, columns: usize) -> bool {
         match self {
@@ -218,7 +230,7 @@ pub(crate) fn apply_to_rows(
     rows: &mut [f32],
 ) {
     for op in post_ops {
-        if op.ignores_row() {
+        if op.joins_rows(columns) {
             op.apply((first, 0), columns, rows);
             continue;
         }
@@ -230,17 +242,18 @@ pub(crate) fn apply_to_rows(
 
 impl PostOp<'_> {
     /// Applies the post-op to rows of `len` elements each, from row `i`, column `j` on. There may
-    /// be several rows only if the post-op ignores the row.
+    /// be several rows only if the post-op [joins them](PostOp::joins_rows).
     fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
+        let all = lines.len();
         match *self {
             PostOp::Add(Operand::Number(value)) => add_number(lines, value),
             PostOp::Add(Operand::Columns(v)) => add(lines, &v[j..j + len]),
-            PostOp::Add(Operand::Matrix(matrix)) => add(lines, matrix.row(i, j, len)),
+            PostOp::Add(Operand::Matrix(matrix)) => add(lines, matrix.row(i, j, all)),
             PostOp::Multiply(Operand::Number(factor)) => multiply_number(lines, factor),
             PostOp::Multiply(Operand::Columns(v)) => multiply(lines, &v[j..j + len]),
-            PostOp::Multiply(Operand::Matrix(matrix)) => multiply(lines, matrix.row(i, j, len)),
+            PostOp::Multiply(Operand::Matrix(matrix)) => multiply(lines, matrix.row(i, j, all)),
             PostOp::AddQuantized { values, scale, low } => {
-                add_quantized(lines, values.row(i, j, len), (scale, low));
+                add_quantized(lines, values.row(i, j, all), (scale, low));
             }
             PostOp::Apply(function) => {
                 unary_f32(Threads::single(), function, &mut InOut::in_place(lines));
@@ -268,7 +281,7 @@ pub(crate) unsafe fn finish(
     // Whole rows without gaps are handled as one run.
     let whole = columns.start == 0 && columns.end == stride;
     for op in post_ops {
-        let count = if whole && op.ignores_row() { rows.len() } else { 1 };
+        let count = if whole && op.joins_rows(stride) { rows.len() } else { 1 };
         for row in rows.clone().step_by(count.max(1)) {
             // SAFETY: the caller's promise.
             let lines = unsafe { c.part(row * stride + columns.start, columns.len() * count) };

@@ -526,3 +526,23 @@ pub(super) unsafe fn portable(block: &MicrokernelArgs, rows: usize) {
     // SAFETY: the caller's promise.
     unsafe { rows!(Portable, 2 of 2, block, rows; 1 2 3 4) }
 }
+
+/// # Safety
+/// As `microkernel::run_blocks`, with panels for [`Isa::Portable`].
+#[cfg(target_arch = "aarch64")]
+pub(super) unsafe fn portable_blocks(first: &MicrokernelArgs, blocks: usize) {
+    use crate::base::simd::Neon;
+    debug_assert!(isa() == Isa::Portable);
+    // SAFETY: the caller's promise; NEON is part of AArch64.
+    unsafe { strided_blocks::<Neon, 6, 4, 4>(first, blocks) }
+}
+
+/// # Safety
+/// As `microkernel::run_blocks`, with panels for [`Isa::Portable`].
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) unsafe fn portable_blocks(first: &MicrokernelArgs, blocks: usize) {
+    use crate::base::simd::Portable;
+    debug_assert!(isa() == Isa::Portable);
+    // SAFETY: the caller's promise.
+    unsafe { strided_blocks::<Portable, 4, 2, 2>(first, blocks) }
+}

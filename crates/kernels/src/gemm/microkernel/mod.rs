@@ -11,13 +11,13 @@ use crate::base::isa::{Isa, isa};
 use crate::gemm::k_blocks::KBlocks;
 use crate::gemm::output::Out;
 use crate::gemm::precision::Bf16Path;
-use args::{MAX_ROWS, MicrokernelArgs, mr_of, nr};
-use generic::portable;
+use args::{MAX_ROWS, MicrokernelArgs, mr, mr_of, nr};
 #[cfg(target_arch = "x86_64")]
 use generic::{
     avx2, avx2_blocks, avx2_half, avx2_half_blocks, avx512, avx512_blocks, avx512_half,
     avx512_half_blocks,
 };
+use generic::{portable, portable_blocks};
 use sums::Sums;
 
 /// Computes a block of `rows` rows, at most `mr_of` its columns, in f32 or on bf16 path `path`.
@@ -48,15 +48,10 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: 
     }
 }
 
-/// Whether there is a microkernel for several blocks, [`run_blocks`].
-pub(crate) fn has_blocks() -> bool {
-    isa() != Isa::Portable
-}
-
 /// As [`run`] in f32, for `blocks` blocks of `rows` rows each, one below the other.
 ///
 /// # Panics
-/// Unless [`has_blocks`], and `rows` is `mr_of` the columns of this or of a wider panel.
+/// Unless `rows` is [`mr_of`] the columns of this or of a wider panel.
 ///
 /// # Safety
 /// As [`run`], for all blocks; their rows are one run each, at a fixed stride.
@@ -76,6 +71,7 @@ pub(crate) unsafe fn run_blocks(first: &MicrokernelArgs, rows: usize, blocks: us
             (Isa::Avx2, true, 6) => avx2_half_blocks::<6>(first, blocks),
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx2, false, 6) => avx2_blocks::<6>(first, blocks),
+            (Isa::Portable, _, _) if rows == mr() => portable_blocks(first, blocks),
             _ => unreachable!("blocks of {rows} rows"),
         }
     }
