@@ -86,6 +86,21 @@ proptest! {
         is_exact(&conv, zero, seed, channels_first)?;
     }
 
+    /// 1×1 kernels with more rows than CPUs without dot4 widen at a time, and whole or partial
+    /// vectors of outputs.
+    #[test]
+    fn sums_of_many_positions_are_exact(
+        (batch, inputs, outputs) in (1usize..3, 1usize..150, 1usize..9),
+        (height, width, rest) in (17usize..30, 35usize..60, 0usize..2),
+        (zero, seed, channels_first) in (0u8..=255, any::<u64>(), any::<bool>()),
+    ) {
+        let axes = [height, width].map(|size| window(size, 1, 1, 1, 0));
+        let axes = [Window::NONE, axes[0], axes[1]];
+        let (outputs, precision) = (8 * outputs + rest, Precision::F32);
+        let conv = Convolution { batch, axes, inputs, outputs, groups: 1, precision };
+        is_exact(&conv, zero, seed, channels_first)?;
+    }
+
     /// Numbers of channels for which CPUs without dot4 use Winograd.
     #[test]
     fn sums_of_patches_are_exact(
