@@ -95,6 +95,7 @@ impl Row<'_> {
     /// As [`Row::run`], where the instruction set of `V` is available.
     #[inline(always)]
     unsafe fn all<V: Compiled, const UNROLLED: bool>(&self, masks: &mut [u8]) {
+        debug_assert!(self.each > 0);
         // SAFETY: the caller's promise.
         unsafe {
             match self.each {

@@ -158,6 +158,7 @@ unsafe fn avx2(panel: Panel<'_>, task: Task<'_>) {
 /// # Safety
 /// As [`Panel::read`].
 unsafe fn portable(panel: Panel<'_>, task: Task<'_>) {
+    debug_assert!(panel.bytes.len() >= panel.layout.len());
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(target_arch = "aarch64")]
@@ -215,6 +216,7 @@ struct RowSink {
 impl<V: Integral, const P: usize> Sink<V, P> for RowSink {
     #[inline(always)]
     unsafe fn take(&mut self, term: usize, row: [V; P]) {
+        debug_assert!(!self.to.is_null());
         for p in 0..P {
             // SAFETY: the caller's promise.
             unsafe { row[p].store(self.to.add((term * P + p) * V::LANES)) };
@@ -234,6 +236,7 @@ struct Pairs {
 impl Sink<Avx512, 2> for Pairs {
     #[inline(always)]
     unsafe fn take(&mut self, term: usize, row: [Avx512; 2]) {
+        debug_assert!(!self.to.is_null());
         if term.is_multiple_of(2) {
             self.even = row;
             return;
@@ -262,6 +265,7 @@ impl<V: Integral, const R: usize, const P: usize> Sums<V, R, P> {
     /// The instruction set of `V` is available.
     #[inline(always)]
     unsafe fn new(a: [*const f32; R]) -> Self {
+        debug_assert!(a.iter().all(|row| !row.is_null()));
         // The first block's sums are added to -0, which changes no number.
         // SAFETY: the caller's promise.
         let (chains, sums) = unsafe { ([[V::zero(); P]; R], [[V::splat(-0.0); P]; R]) };
@@ -315,6 +319,7 @@ impl<V: Integral, const R: usize, const P: usize> Sink<V, P> for Sums<V, R, P> {
 /// The sink takes all rows; the instruction set of `V` is available.
 #[inline(always)]
 unsafe fn dequantize<V: Integral, const P: usize>(panel: Panel<'_>, sink: &mut impl Sink<V, P>) {
+    debug_assert!(panel.layout.width == P * V::LANES);
     // SAFETY: the caller's promise.
     unsafe {
         if panel.layout.is_exact {
@@ -485,6 +490,7 @@ impl<V: Integral, const P: usize, const EXACT: bool> Scales<V, P, EXACT> {
 /// The result is within the panel or at its end.
 #[inline(always)]
 unsafe fn next(from: *const u8, bytes: usize) -> *const u8 {
+    debug_assert!(!from.is_null());
     prefetch(from.wrapping_add(DEQUANT_PREFETCH).cast());
     // SAFETY: the caller's promise.
     unsafe { from.add(bytes) }

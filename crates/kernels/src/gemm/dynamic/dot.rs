@@ -224,6 +224,7 @@ unsafe impl Dot4 for Madd256 {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn even_and_odd(bytes: __m256i) -> [__m256i; 2] {
+    debug_assert!(is_x86_feature_detected!("avx2"));
     // SAFETY: the caller has AVX2.
     unsafe { [_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(bytes)] }
 }

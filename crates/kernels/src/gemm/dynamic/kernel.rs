@@ -113,6 +113,7 @@ unsafe fn madd256<const P: usize>(panel: DynamicPanel<'_>, a: &RowGroups<'_>, su
 /// # Safety
 /// As [`rows`].
 unsafe fn plain(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+    debug_assert!(a.count() > 0 && a.k == panel.layout.k);
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(target_arch = "aarch64")]
@@ -194,6 +195,7 @@ unsafe fn whole<D: Dot4, const P: usize, const R: usize>(
     weights: &mut *const u8,
     a: [*const i8; R],
 ) -> [[D::Sums; P]; R] {
+    debug_assert!(!weights.is_null() && a.iter().all(|row| !row.is_null()));
     // SAFETY: the caller's promise.
     unsafe {
         let mut dots = [[D::zero(); P]; R];
@@ -219,6 +221,7 @@ unsafe fn nibbles<D: Dot4, const P: usize, const R: usize>(
     weights: &mut *const u8,
     a: [*const i8; R],
 ) -> [[D::Sums; P]; R] {
+    debug_assert!(!weights.is_null() && a.iter().all(|row| !row.is_null()));
     // SAFETY: the caller's promise.
     unsafe {
         let mut dots = [[D::zero(); P]; R];
@@ -242,6 +245,7 @@ unsafe fn nibbles<D: Dot4, const P: usize, const R: usize>(
 /// The next row is within the panel, or at its end.
 #[inline(always)]
 unsafe fn next<D: Dot4, const P: usize>(weights: &mut *const u8) {
+    debug_assert!(!weights.is_null());
     let bytes = 4 * P * D::Floats::LANES;
     for line in (0..bytes).step_by(64) {
         prefetch(weights.wrapping_add(DEQUANT_PREFETCH + line).cast());

@@ -194,6 +194,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
     a: *const *const f32,
     Strides { row: step, inner }: Strides,
 ) -> [[V; P]; R] {
+    debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
@@ -372,12 +373,14 @@ macro_rules! rows {
             a: *const *const f32,
             strides: $crate::gemm::source::Strides,
         ) {
+            debug_assert!(!a.is_null() && R <= $crate::gemm::microkernel::args::MAX_ROWS);
             // SAFETY: the promise of who calls the microkernel.
             unsafe { strided::<$vector, R, $part, $panel>(block, a, strides) }
         }
         $(#[$target])?
         #[inline(never)]
         unsafe fn indirect_rows<const R: usize>(block: &MicrokernelArgs, a: *const *const f32) {
+            debug_assert!(!a.is_null() && R <= $crate::gemm::microkernel::args::MAX_ROWS);
             // SAFETY: the promise of who calls the microkernel.
             unsafe { indirect::<$vector, R, $part, $panel>(block, a) }
         }
