@@ -59,12 +59,12 @@ pub(crate) const LARGE_OUTPUT: usize = 1 << 17;
 
 /// Up to this many elements along k, several blocks of rows are multiplied by a panel at a time,
 /// since preparing a block takes nearly as long as multiplying it: road segmentation with layers of
-/// 8 to 32 channels 0.79 on one thread of a Zen 3, mobilenetv3_small 0.93. From four times this
-/// number on, a detector takes 1.06.
+/// 8 to 32 channels 0.79 on one thread of a Zen 3, mobilenetv3_small 0.93. With twice this
+/// number a detector takes 1.03, without a limit 1.06.
 pub(crate) const SHORT_K: usize = 128;
 
-/// Limit of the rows that are multiplied so at a time, in elements: half of L1. With all of L1, a
-/// detector takes 1.05.
+/// Limit of the rows that are multiplied so at a time, in elements: half of L1. Half as many take
+/// 1.01, twice as many gain nothing.
 pub(crate) const SHORT_ROWS: usize = 4 << 10;
 
 /// Prefetch distance within a panel of f32 or bf16 pairs, in elements.

@@ -6,6 +6,7 @@
 mod convolution;
 mod input;
 mod kernel;
+mod lane_op;
 mod pack;
 mod params;
 mod requantize;

@@ -171,7 +171,7 @@ unsafe impl Integral for Avx2 {
     }
 }
 
-/// Stores the lanes of four vectors as bytes: with a third of the instructions that each by itself
+/// Stores the lanes of four vectors as bytes: with half of the instructions that each by itself
 /// would take.
 ///
 /// # Safety

@@ -285,24 +285,25 @@ impl Task for Quantize<'_> {
         assert!(part.end <= channels);
         for first in (0..line.len()).step_by(channels) {
             let mut c = part.start;
-            while c < part.end {
-                let count = V::LANES.min(part.end - c);
-                // SAFETY: the channels exist and belong to no other thread; only they are read and
-                // written.
-                unsafe {
-                    let (from, to) = (line.as_ptr().add(first + c), to.at(first + c));
-                    if c + 4 * V::LANES <= part.end {
-                        let at = |p: usize| quantizer.scaled(V::load(from.add(p * V::LANES)));
-                        V::store_all_bytes([at(0), at(1), at(2), at(3)], to);
-                        c += 3 * V::LANES;
-                    } else if count == V::LANES {
-                        quantizer.scaled(V::load(from)).store_bytes(to);
-                    } else {
-                        let value = V::load_masked(from, count);
-                        quantizer.scaled(value).store_masked_bytes(to, count);
-                    }
+            // SAFETY: the channels exist and belong to no other thread; only they are read and
+            // written.
+            unsafe {
+                let from = |c: usize| line.as_ptr().add(first + c);
+                let scaled = |c: usize| quantizer.scaled(V::load(from(c)));
+                while c + 4 * V::LANES <= part.end {
+                    let four = [0, 1, 2, 3].map(|p| scaled(c + p * V::LANES));
+                    V::store_all_bytes(four, to.at(first + c));
+                    c += 4 * V::LANES;
                 }
-                c += count;
+                while c + V::LANES <= part.end {
+                    scaled(c).store_bytes(to.at(first + c));
+                    c += V::LANES;
+                }
+                if c < part.end {
+                    let count = part.end - c;
+                    let value = V::load_masked(from(c), count);
+                    quantizer.scaled(value).store_masked_bytes(to.at(first + c), count);
+                }
             }
         }
     }

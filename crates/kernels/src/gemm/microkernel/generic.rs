@@ -467,11 +467,11 @@ pub(crate) unsafe fn avx2_half(block: &MicrokernelArgs, rows: usize) {
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-pub(crate) unsafe fn avx512_blocks<const R: usize>(first: &MicrokernelArgs, blocks: usize) {
+pub(crate) unsafe fn avx512_blocks(first: &MicrokernelArgs, blocks: usize) {
     use crate::base::simd::Avx512;
     debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise, with AVX-512.
-    unsafe { strided_blocks::<Avx512, R, 2, 2>(first, blocks) }
+    unsafe { strided_blocks::<Avx512, 14, 2, 2>(first, blocks) }
 }
 
 /// # Safety
@@ -479,11 +479,11 @@ pub(crate) unsafe fn avx512_blocks<const R: usize>(first: &MicrokernelArgs, bloc
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-pub(crate) unsafe fn avx512_half_blocks<const R: usize>(first: &MicrokernelArgs, blocks: usize) {
+pub(crate) unsafe fn avx512_half_blocks(first: &MicrokernelArgs, blocks: usize) {
     use crate::base::simd::Avx512;
     debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise, with AVX-512.
-    unsafe { strided_blocks::<Avx512, R, 1, 2>(first, blocks) }
+    unsafe { strided_blocks::<Avx512, 14, 1, 2>(first, blocks) }
 }
 
 /// # Safety
@@ -491,11 +491,11 @@ pub(crate) unsafe fn avx512_half_blocks<const R: usize>(first: &MicrokernelArgs,
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
-pub(crate) unsafe fn avx2_blocks<const R: usize>(first: &MicrokernelArgs, blocks: usize) {
+pub(crate) unsafe fn avx2_blocks(first: &MicrokernelArgs, blocks: usize) {
     use crate::base::simd::Avx2;
     debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise, with AVX2.
-    unsafe { strided_blocks::<Avx2, R, 2, 2>(first, blocks) }
+    unsafe { strided_blocks::<Avx2, 6, 2, 2>(first, blocks) }
 }
 
 /// # Safety

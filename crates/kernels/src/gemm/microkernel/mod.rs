@@ -62,15 +62,15 @@ pub(crate) unsafe fn run_blocks(first: &MicrokernelArgs, rows: usize, blocks: us
     unsafe {
         match (isa(), is_half, rows) {
             #[cfg(target_arch = "x86_64")]
-            (Isa::Avx512 | Isa::Amx, true, 14) => avx512_half_blocks::<14>(first, blocks),
+            (Isa::Avx512 | Isa::Amx, true, 14) => avx512_half_blocks(first, blocks),
             #[cfg(target_arch = "x86_64")]
-            (Isa::Avx512 | Isa::Amx, false, 14) => avx512_blocks::<14>(first, blocks),
+            (Isa::Avx512 | Isa::Amx, false, 14) => avx512_blocks(first, blocks),
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx2, true, 8) => avx2_half_blocks::<8>(first, blocks),
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx2, true, 6) => avx2_half_blocks::<6>(first, blocks),
             #[cfg(target_arch = "x86_64")]
-            (Isa::Avx2, false, 6) => avx2_blocks::<6>(first, blocks),
+            (Isa::Avx2, false, 6) => avx2_blocks(first, blocks),
             (Isa::Portable, _, _) if rows == mr() => portable_blocks(first, blocks),
             _ => unreachable!("blocks of {rows} rows"),
         }
