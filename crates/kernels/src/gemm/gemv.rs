@@ -55,7 +55,7 @@ impl Gemm<'_> {
         let ((row, end), (left, right)) = (tile.rows, tile.columns);
         debug_assert!(end - row == 1 && suits(path) && !a.is_null());
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
-        let (blocks, apart) = (self.k_blocks(), width * self.lanes());
+        let (blocks, apart) = (self.k_blocks(), width * self.lanes_of_panel());
         let mut column = left;
         while column < right {
             let count = (right - column).div_ceil(width).min(MAX_PANELS);
@@ -113,7 +113,7 @@ unsafe fn run(row: &Row, path: Option<Bf16Path>, panels: usize) {
 #[inline(always)]
 unsafe fn kernel<V: Vector, const W: usize, const P: usize>(row: &Row) {
     const { assert!(P.is_multiple_of(W)) };
-    debug_assert!(row.apart == row.blocks.end() * W * V::LANES);
+    debug_assert!(row.apart >= row.blocks.end() * W * V::LANES);
     debug_assert!(!row.a.is_null() && !row.b.is_null());
     // SAFETY: the caller's promise.
     unsafe {

@@ -15,8 +15,10 @@ pub(crate) const LONGEST_BLOCK: usize = 1152;
 /// Blocks of elements along k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KBlocks {
-    /// Elements along k.
+    /// Elements along k that are divided.
     k: usize,
+    /// The end of the last block, if what follows is left out.
+    end: usize,
     /// No block crosses a multiple of this; it divides `k`.
     span: usize,
     /// Blocks are whole pieces; it divides `span`.
@@ -26,29 +28,35 @@ pub(crate) struct KBlocks {
 impl KBlocks {
     /// Blocks of a row of A.
     pub(crate) fn of_row(k: usize) -> KBlocks {
-        KBlocks { k, span: k, piece: 1 }
+        KBlocks { k, end: k, span: k, piece: 1 }
     }
 
     /// A single block.
     pub(crate) fn whole(k: usize) -> KBlocks {
-        KBlocks { k, span: k, piece: k }
+        KBlocks { k, end: k, span: k, piece: k }
     }
 
     /// Blocks of a window of `k` elements, in lines of `line` elements and taps of `channels`: they
     /// are whole lines, or whole taps of a line, or parts of a tap.
     pub(crate) fn of_window(k: usize, line: usize, channels: usize) -> KBlocks {
         if line <= LONGEST_BLOCK {
-            KBlocks { k, span: k, piece: line }
+            KBlocks { k, end: k, span: k, piece: line }
         } else if channels <= LONGEST_BLOCK {
-            KBlocks { k, span: line, piece: channels }
+            KBlocks { k, end: k, span: line, piece: channels }
         } else {
-            KBlocks { k, span: channels, piece: 1 }
+            KBlocks { k, end: k, span: channels, piece: 1 }
         }
+    }
+
+    /// The same blocks up to element `end`, where the last one is cut.
+    pub(crate) fn up_to(self, end: usize) -> KBlocks {
+        debug_assert!(end <= self.k);
+        KBlocks { end, ..self }
     }
 
     /// Whether there is a single block.
     pub(crate) fn is_one(self) -> bool {
-        self.k <= LONGEST_BLOCK || self.piece == self.k
+        self.block(0).end == self.end
     }
 
     /// Whether each block is part of a run, or whole runs, if k is runs of `run` elements.
@@ -63,23 +71,24 @@ impl KBlocks {
     /// The end of the last block.
     #[inline(always)]
     pub(crate) fn end(self) -> usize {
-        self.k
+        self.end
     }
 
     /// The block that begins at element `at`.
     #[inline(always)]
     pub(crate) fn block(self, at: usize) -> Range<usize> {
-        if self.is_one() {
-            return at..self.k;
+        if self.k <= LONGEST_BLOCK || self.piece == self.k {
+            return at..self.end;
         }
         let left = if self.span == self.k { self.k - at } else { self.span - at % self.span };
-        at..at + if left > LONGEST_BLOCK { self.step() } else { left }
+        let len = if left > LONGEST_BLOCK { self.step() } else { left };
+        at..(at + len).min(self.end)
     }
 
     /// All blocks in order; at least one, which is empty if k is 0.
     #[inline(always)]
     pub(crate) fn iter(self) -> impl Iterator<Item = Range<usize>> {
-        let next = move |last: &Range<usize>| (last.end < self.k).then(|| self.block(last.end));
+        let next = move |last: &Range<usize>| (last.end < self.end).then(|| self.block(last.end));
         std::iter::successors(Some(self.block(0)), next)
     }
 
@@ -116,6 +125,17 @@ mod tests {
         assert_eq!(ends(KBlocks::of_row(1920)), [768, 1920]);
         assert_eq!(ends(KBlocks::of_row(2000)), [768, 1536, 2000]);
         assert_eq!(ends(KBlocks::whole(2000)), [2000]);
+    }
+
+    #[test]
+    fn what_is_left_out_moves_no_block() {
+        let up_to = |end| KBlocks::of_row(2000).up_to(end);
+        assert_eq!(ends(up_to(2000)), [768, 1536, 2000]);
+        assert_eq!(ends(up_to(1600)), [768, 1536, 1600]);
+        assert_eq!(ends(up_to(1000)), [768, 1000]);
+        assert_eq!(ends(up_to(768)), [768]);
+        assert!(up_to(768).is_one() && !up_to(769).is_one());
+        assert_eq!(ends(KBlocks::of_row(1100).up_to(900)), [900]);
     }
 
     #[test]

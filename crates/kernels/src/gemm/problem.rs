@@ -20,6 +20,15 @@ pub enum Rhs<'a> {
     /// Packed by [`pack_into`](super::pack_into). Near its end the GEMM prefetches the memory
     /// behind the panels, since that may be the B of the next one.
     Panels(&'a [f32]),
+    /// The first `k` rows of a matrix of `rows` rows that [`pack_into`](super::pack_into) packed in
+    /// f32. Sums have the bits that the whole matrix gives if the other elements of A are 0 and
+    /// those of B finite.
+    LeadingRows {
+        /// The panels of the whole matrix.
+        panels: &'a [f32],
+        /// Its rows.
+        rows: usize,
+    },
     /// Not packed.
     Unpacked(&'a [UnalignedF32], Layout),
     /// Compressed to fewer bits, not packed.
@@ -138,6 +147,13 @@ impl Gemm<'_> {
             Rhs::Panels(panels) => {
                 assert!(panels.len() >= panels_len(k, n, precision), "B is too short");
             }
+            Rhs::LeadingRows { panels, rows } => {
+                let is_part = k <= rows && precision == Precision::F32;
+                assert!(
+                    is_part && panels.len() >= panels_len(rows, n, precision),
+                    "B is too short"
+                );
+            }
             Rhs::Unpacked(b, layout) => assert!(b.len() >= layout.reach(k, n), "B is too short"),
             Rhs::Compressed(matrix) => {
                 assert!(matrix.size == RhsSize { k, n }, "B differs");
@@ -166,7 +182,19 @@ impl Gemm<'_> {
     /// The panels of B from the panel of this column on, if B is packed.
     pub(super) fn panels_at(&self, column: usize) -> Option<&[f32]> {
         let width = nr();
-        self.panels()?.get(column / width * width * self.precision.rows(self.k)..)
+        let rows = match self.b {
+            Rhs::LeadingRows { rows, .. } => rows,
+            _ => self.precision.rows(self.k),
+        };
+        self.panels()?.get(column / width * width * rows..)
+    }
+
+    /// Lanes from one panel of B to the next, for each column.
+    pub(super) fn lanes_of_panel(&self) -> usize {
+        match self.b {
+            Rhs::LeadingRows { rows, .. } => rows,
+            _ => self.lanes(),
+        }
     }
 
     /// B, if it is compressed.
@@ -182,12 +210,12 @@ impl Gemm<'_> {
     pub(super) fn panels(&self) -> Option<&[f32]> {
         match self.b {
             Rhs::Packed(packed) => Some(packed.panels()),
-            Rhs::Panels(panels) => Some(panels),
+            Rhs::Panels(panels) | Rhs::LeadingRows { panels, .. } => Some(panels),
             _ => None,
         }
     }
 
-    /// Lanes of a row of A; also rows of a panel of B.
+    /// Lanes of a row of A.
     pub(super) fn lanes(&self) -> usize {
         self.precision.lanes(self.k)
     }
@@ -220,7 +248,10 @@ impl Gemm<'_> {
         match (self.precision, self.a) {
             (Precision::Bf16, _) => KBlocks::whole(self.lanes()),
             (Precision::F32, Lhs::Im2col(windows)) => windows.k_blocks(),
-            (Precision::F32, _) => KBlocks::of_row(self.k),
+            (Precision::F32, _) => match self.b {
+                Rhs::LeadingRows { rows, .. } => KBlocks::of_row(rows).up_to(self.k),
+                _ => KBlocks::of_row(self.k),
+            },
         }
     }
 

@@ -42,7 +42,7 @@ impl Tiles {
         let (most, width) = (rows_per_block(precision), nr());
         let row = precision.rows(k).max(1) * size_of::<f32>();
         let (panels, panel) = (n.div_ceil(width), width * row);
-        let is_packed = matches!(gemm.b, Rhs::Packed(_) | Rhs::Panels(_));
+        let is_packed = gemm.panels().is_some();
         let rows = |bytes: usize| bytes / row / most * most;
         let (rows, panels_of_tile) = match (precision.has_tiles(), is_packed) {
             (false, _) => (m, CACHE / panel),

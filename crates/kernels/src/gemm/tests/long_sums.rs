@@ -69,3 +69,25 @@ fn columns_of_a_may_lie_in_several_matrices() {
         }
     }
 }
+
+/// The leading rows of B give the bits of all rows if the other columns of A are zeros.
+#[test]
+fn leading_rows_leave_no_trace() {
+    let (threads, n, rows) = (Threads::new(2), 70, 2000);
+    let b = numbers(rows * n, 31);
+    let layout = Layout::Rows { stride: n };
+    let mut panels = vec![0.0; panels_len(rows, n, Precision::F32)];
+    let size = RhsSize { k: rows, n };
+    pack_into(&threads, UnalignedF32::of(&b), layout, size, Precision::F32, &mut panels);
+    for m in [1, 5, 40] {
+        for k in [1, 90, 768, 769, 1200, 1999, 2000] {
+            let a = numbers(m * k, 32);
+            let leading = Rhs::LeadingRows { panels: &panels, rows };
+            let found = multiply(m, n, k, &a, leading, &threads);
+            let padded: Vec<f32> = (0..m * rows)
+                .map(|i| if i % rows < k { a[i / rows * k + i % rows] } else { 0.0 })
+                .collect();
+            assert_eq!(found, reference(m, n, rows, &padded, |p, j| b[p * n + j]), "{m} {k}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Which keys some rows attend to. The weight of a key that the masks hide is 0 exactly, so keys
+//! behind the last one that any of the rows attends to need not be multiplied: half of them in
+//! causal attention, and those of the padding.
+
+use super::{Attention, Head, ROWS_WITH_HIDDEN};
+use crate::multiversion;
+use std::ops::Range;
+
+/// A key has no weight if its score is this far below another's. `e^-87.3` is the least weight
+/// that is not 0.
+const MARGIN: f32 = 128.0;
+
+/// How many keys the rows of a head attend to.
+pub(super) struct VisibleKeys<'a> {
+    attention: &'a Attention,
+    head: &'a Head<'a>,
+    /// No score differs by more than this from what the masks add to it.
+    bound: f32,
+}
+
+impl<'a> VisibleKeys<'a> {
+    /// `None` if all keys have to be multiplied: if nothing hides the last ones, or if operands are
+    /// not finite or so large that scores could overflow. A weight of 0 times an infinite value is
+    /// NaN, as the definition says.
+    pub(super) fn new(
+        attention: &'a Attention,
+        head: &'a Head<'a>,
+        rows: Range<usize>,
+    ) -> Option<VisibleKeys<'a>> {
+        let Attention { terms, depth, width, scale, causal, strides, .. } = *attention;
+        let all = VisibleKeys { attention, head, bound: 0.0 };
+        if terms == 0 || head.sink.is_some() || !all.hides(rows.clone()) {
+            return None;
+        }
+        let is_finite = largest(head.value, 0..terms, strides[2], width).is_finite();
+        if causal {
+            return is_finite.then_some(all);
+        }
+        let query = largest(head.query, rows, strides[0], depth);
+        let key = largest(head.key, 0..terms, strides[1], depth);
+        let bound = query * key * depth as f32 * scale.abs();
+        (is_finite && bound < f32::MAX / 16.0).then_some(VisibleKeys { bound, ..all })
+    }
+
+    /// Whether the last keys are hidden from some block of the rows, as far as a few rows tell.
+    fn hides(&self, rows: Range<usize>) -> bool {
+        let terms = self.attention.terms;
+        if rows.len() <= ROWS_WITH_HIDDEN {
+            return self.count(rows) < terms;
+        }
+        // In batches, the first rows may be padding, for which all keys are hidden alike.
+        let some = [rows.start, rows.start + rows.len() / 2];
+        some.iter().any(|row| self.last(*row, 0) < terms)
+    }
+
+    /// How many keys have to be multiplied for these rows, from the first on.
+    pub(super) fn count(&self, rows: Range<usize>) -> usize {
+        // In causal masks the last row attends to most keys, so that the others look at few.
+        rows.rev().fold(0, |least, row| self.last(row, least))
+    }
+
+    /// One more than the last key that row `row` attends to, or `least` if that is more.
+    fn last(&self, row: usize, least: usize) -> usize {
+        let Attention { terms, rows, causal, .. } = *self.attention;
+        if causal {
+            return (row + 1).min(terms).max(least);
+        }
+        // Any key tells how large the largest score is at least. Causal masks show the first key or,
+        // if that is padding, the row's own; or one between them.
+        let own = (row + terms).saturating_sub(rows).min(terms - 1);
+        let some = [0, own / 2, own].map(|key| self.added(row, key));
+        let most = some.into_iter().fold(f32::NEG_INFINITY, f32::max).min(0.0);
+        // What is added is rounded.
+        let limit = (most - 2.0 * self.bound - MARGIN) * 1.0001;
+        let masks = self.head.masks.map(|mask| {
+            let mask = mask?;
+            let values = &mask.values[row * mask.row..];
+            Some(if mask.column == 0 { &values[..1] } else { &values[..terms] })
+        });
+        match masks {
+            [Some(values), None] | [None, Some(values)] if values.len() == terms => {
+                last_from(values, limit, least)
+            }
+            _ => {
+                let is_seen = |key: &usize| is_seen(self.added(row, *key), limit);
+                (least..terms).rev().find(is_seen).map_or(least, |key| key + 1)
+            }
+        }
+    }
+
+    /// What the masks add to a score.
+    fn added(&self, row: usize, key: usize) -> f32 {
+        let masks = self.head.masks.iter().flatten();
+        masks.map(|mask| mask.values[row * mask.row + key * mask.column]).sum()
+    }
+}
+
+/// Whether what a mask adds leaves a key some weight; NaN has to be seen.
+#[inline(always)]
+fn is_seen(added: f32, limit: f32) -> bool {
+    added >= limit || added.is_nan()
+}
+
+multiversion! {
+    /// One more than the index of the last element that [`is_seen`], or `least` if that is more.
+    fn last_from(values: &[f32], limit: f32, least: usize) -> usize {
+        let is_seen = |x: &f32| is_seen(*x, limit);
+        let mut end = values.len();
+        while end > least {
+            let first = end.saturating_sub(64).max(least);
+            let part = &values[first..end];
+            if part.iter().fold(false, |seen, x| seen | is_seen(x)) {
+                return first + part.iter().rposition(is_seen).map_or(0, |at| at + 1);
+            }
+            end = first;
+        }
+        least
+    }
+}
+
+multiversion! {
+    /// The largest magnitude in some rows of `columns` elements; NaN if there is one.
+    fn largest(values: &[f32], rows: Range<usize>, stride: usize, columns: usize) -> f32 {
+        let mut most = 0;
+        for row in rows {
+            // As integers, NaN is above infinity.
+            for x in &values[row * stride..][..columns] {
+                most = most.max(x.to_bits() & (u32::MAX >> 1));
+            }
+        }
+        f32::from_bits(most)
+    }
+}
