@@ -26,22 +26,9 @@ impl ChannelsPool {
     /// # Panics
     /// When a slice does not have the size of the pooling.
     pub fn run(&self, threads: &Threads, from: &[f32], to: &mut [f32]) {
-        self.outputs(threads, from, to, |at, image, to| match self.pooling {
-            Pooling::Max => {
-                to.fill(f32::MIN);
-                self.taps(at, |places| greatest(image, places, to));
-            }
-            Pooling::Mean(divisor) => {
-                to.fill(0.0);
-                let mut count = 0;
-                self.taps(at, |places| {
-                    add(image, places, to);
-                    count += places.len();
-                });
-                if count > 0 {
-                    divide(to, divisor.unwrap_or(count) as f32);
-                }
-            }
+        self.lines(threads, from, to, |image, windows, to| match self.pooling {
+            Pooling::Max => largest_of(image, windows, to),
+            Pooling::Mean(divisor) => mean_of(image, windows, divisor, to),
         });
     }
 
@@ -92,13 +79,13 @@ impl ChannelsPool {
         });
     }
 
-    /// Calls `f` with the position, the image and the channels of each output.
-    fn outputs(
+    /// Calls `f` with the image, the windows and the output of each line, or part of a line.
+    fn lines(
         &self,
         threads: &Threads,
         from: &[f32],
         to: &mut [f32],
-        f: impl Fn([usize; 3], &[f32], &mut [f32]) + Sync,
+        f: impl Fn(&[f32], &LineWindows<'_>, &mut [f32]) + Sync,
     ) {
         let volume = |f: fn(&Window) -> usize| self.axes.iter().map(f).product::<usize>();
         let positions = volume(|a| a.input) * self.channels;
@@ -108,46 +95,56 @@ impl ChannelsPool {
             return;
         }
         let [depth, height, width] = self.axes;
-        threads.par_chunks_mut(
-            to,
-            self.channels,
-            POOL_GRAIN.div_ceil(taps(&self.axes)),
-            |first, to| {
-                for (i, to) in to.chunks_exact_mut(self.channels).enumerate() {
-                    let (x, rest) = ((first + i) % width.output, (first + i) / width.output);
-                    let (y, rest) = (rest % height.output, rest / height.output);
-                    let (z, batch) = (rest % depth.output, rest / depth.output);
-                    f([z, y, x], &from[batch * positions..][..positions], to);
+        let across: Vec<Taps> = (0..width.output).map(|x| Taps::of(width, x)).collect();
+        let (channels, step) = (self.channels, width.dilation * self.channels);
+        let grain = POOL_GRAIN.div_ceil(taps(&self.axes));
+        threads.par_chunks_mut(to, channels, grain, |mut position, mut to| {
+            let mut lines = Vec::new();
+            while !to.is_empty() {
+                let (x, rest) = (position % width.output, position / width.output);
+                let (y, rest) = (rest % height.output, rest / height.output);
+                let (z, batch) = (rest % depth.output, rest / depth.output);
+                let count = (width.output - x).min(to.len() / channels);
+                lines.clear();
+                for z in depth.taps_within(z).filter_map(|tap| depth.position(z, tap)) {
+                    let of = |y| (z * height.input + y) * width.input * channels;
+                    let within = height.taps_within(y);
+                    lines.extend(within.filter_map(|tap| height.position(y, tap)).map(of));
                 }
-            },
-        );
-    }
-
-    /// Calls `f` with the offsets of the channels under taps within the image, in order and a
-    /// limited number at a time, since a window may be as large as the image.
-    fn taps(&self, at: [usize; 3], mut f: impl FnMut(&[usize])) {
-        const SOME: usize = 32;
-        let [_, height, width] = self.axes;
-        let within = |axis: usize| self.axes[axis].taps_within(at[axis]);
-        let position = |axis: usize, tap| self.axes[axis].position(at[axis], tap).unwrap_or(0);
-        let (mut places, mut count) = ([0; SOME], 0);
-        for z in within(0).map(|tap| position(0, tap)) {
-            for y in within(1).map(|tap| position(1, tap)) {
-                let line = (z * height.input + y) * width.input;
-                for x in within(2).map(|tap| position(2, tap)) {
-                    if count == SOME {
-                        f(&places);
-                        count = 0;
-                    }
-                    places[count] = (line + x) * self.channels;
-                    count += 1;
-                }
+                let windows =
+                    LineWindows { lines: &lines, across: &across[x..][..count], step, channels };
+                let (line, others) = to.split_at_mut(count * channels);
+                f(&from[batch * positions..][..positions], &windows, line);
+                (position, to) = (position + count, others);
             }
-        }
-        if count > 0 {
-            f(&places[..count]);
-        }
+        });
     }
+}
+
+/// The taps of a window within the image along one axis: the position of the first, and how many
+/// there are.
+#[derive(Clone, Copy)]
+struct Taps {
+    first: usize,
+    count: usize,
+}
+
+impl Taps {
+    fn of(window: Window, output: usize) -> Taps {
+        let taps = window.taps_within(output);
+        Taps { first: window.position(output, taps.start).unwrap_or(0), count: taps.len() }
+    }
+}
+
+/// The windows of neighbouring outputs of a line.
+struct LineWindows<'a> {
+    /// The offsets of the image's lines that the windows read.
+    lines: &'a [usize],
+    /// The taps of each window along these lines.
+    across: &'a [Taps],
+    /// Elements from a tap to the next.
+    step: usize,
+    channels: usize,
 }
 
 /// Taps of a window, at least 1; saturates.
@@ -155,52 +152,113 @@ fn taps(axes: &[Window]) -> usize {
     axes.iter().fold(1, |all: usize, a| all.saturating_mul(a.taps.max(1)))
 }
 
-/// Channels that are computed at a time, in registers.
-const LANES: usize = 16;
+/// Channels that are folded at a time, in registers.
+const LANES: usize = 32;
 
-/// Combines `to` with the elements at some offsets, channel by channel and in order.
-#[inline(always)]
-fn combine(image: &[f32], places: &[usize], to: &mut [f32], step: impl Fn(f32, f32) -> f32) {
-    let (groups, rest) = to.as_chunks_mut::<LANES>();
-    let whole = groups.len() * LANES;
-    for (i, to) in groups.iter_mut().enumerate() {
-        let mut all = *to;
-        for place in places {
-            let from = &image[place + i * LANES..][..LANES];
-            for j in 0..LANES {
-                all[j] = step(all[j], from[j]);
+/// As [`LANES`], for those that are left.
+const FEW_LANES: usize = 8;
+
+/// How the elements of a window are folded.
+trait Fold: Copy {
+    /// What an empty window gives.
+    const START: f32;
+    fn step(sum: f32, x: f32) -> f32;
+    /// The result of `taps` elements.
+    fn finish(self, sum: f32, taps: usize) -> f32;
+}
+
+#[derive(Clone, Copy)]
+struct Largest;
+
+impl Fold for Largest {
+    const START: f32 = f32::MIN;
+
+    #[inline(always)]
+    fn step(sum: f32, x: f32) -> f32 {
+        if sum < x { x } else { sum }
+    }
+
+    #[inline(always)]
+    fn finish(self, sum: f32, _taps: usize) -> f32 {
+        sum
+    }
+}
+
+/// The sum, divided by this number or by the number of taps.
+#[derive(Clone, Copy)]
+struct Mean(Option<usize>);
+
+impl Fold for Mean {
+    const START: f32 = 0.0;
+
+    #[inline(always)]
+    fn step(sum: f32, x: f32) -> f32 {
+        sum + x
+    }
+
+    #[inline(always)]
+    fn finish(self, sum: f32, taps: usize) -> f32 {
+        if taps == 0 { 0.0 } else { sum / self.0.unwrap_or(taps) as f32 }
+    }
+}
+
+impl LineWindows<'_> {
+    /// Folds each window, channel by channel and in the order of the taps.
+    #[inline(always)]
+    fn fold<F: Fold>(&self, f: F, image: &[f32], to: &mut [f32]) {
+        for (taps, to) in self.across.iter().zip(to.chunks_exact_mut(self.channels)) {
+            let (many, rest) = to.as_chunks_mut::<LANES>();
+            let (few, last) = rest.as_chunks_mut::<FEW_LANES>();
+            let mut channel = 0;
+            for to in many {
+                channel = self.fold_some(f, image, *taps, channel, to);
+            }
+            for to in few {
+                channel = self.fold_some(f, image, *taps, channel, to);
+            }
+            for to in last {
+                channel = self.fold_some(f, image, *taps, channel, std::array::from_mut(to));
             }
         }
-        *to = all;
     }
-    if rest.is_empty() {
-        return;
-    }
-    for place in places {
-        let from = &image[place + whole..][..rest.len()];
-        for (one, x) in rest.iter_mut().zip(from) {
-            *one = step(*one, *x);
+
+    /// Folds `N` channels of a window, from `channel` on. Returns the channel behind them.
+    #[inline(always)]
+    fn fold_some<F: Fold, const N: usize>(
+        &self,
+        f: F,
+        image: &[f32],
+        taps: Taps,
+        channel: usize,
+        to: &mut [f32; N],
+    ) -> usize {
+        let mut sums = [F::START; N];
+        for line in self.lines {
+            for tap in 0..taps.count {
+                let at = line + taps.first * self.channels + tap * self.step + channel;
+                let from = &image[at..][..N];
+                for i in 0..N {
+                    sums[i] = F::step(sums[i], from[i]);
+                }
+            }
         }
-    }
-}
-
-multiversion! {
-    fn greatest(image: &[f32], places: &[usize], to: &mut [f32]) {
-        combine(image, places, to, |a, b| if a < b { b } else { a });
-    }
-}
-
-multiversion! {
-    fn add(image: &[f32], places: &[usize], to: &mut [f32]) {
-        combine(image, places, to, |a, b| a + b);
-    }
-}
-
-multiversion! {
-    fn divide(to: &mut [f32], by: f32) {
-        for to in to {
-            *to /= by;
+        let count = self.lines.len() * taps.count;
+        for i in 0..N {
+            to[i] = f.finish(sums[i], count);
         }
+        channel + N
+    }
+}
+
+multiversion! {
+    fn largest_of(image: &[f32], windows: &LineWindows<'_>, to: &mut [f32]) {
+        windows.fold(Largest, image, to);
+    }
+}
+
+multiversion! {
+    fn mean_of(image: &[f32], windows: &LineWindows<'_>, divisor: Option<usize>, to: &mut [f32]) {
+        windows.fold(Mean(divisor), image, to);
     }
 }
 
