@@ -358,7 +358,7 @@ unsafe impl Integral for Portable {
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Avx2, Avx512};
+pub(crate) use x86::{Avx2, Avx512, transpose_8x8};
 
 #[cfg(target_arch = "aarch64")]
 mod neon;

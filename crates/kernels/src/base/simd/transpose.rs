@@ -24,6 +24,20 @@ pub(crate) fn transpose_16x16(
         return unsafe { super::x86::transpose_16x16(from.as_ptr().cast(), stride) };
     }
     let mut transposed = [[0f32; TRANSPOSE_DIM]; TRANSPOSE_DIM];
+    #[cfg(target_arch = "x86_64")]
+    if isa() == Isa::Avx2 {
+        for (i, j) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
+            let to = transposed.as_mut_ptr().cast::<f32>();
+            // SAFETY: the instruction set is available, the rows have been checked, and the square
+            // lies within the array.
+            unsafe {
+                let from = from.as_ptr().cast::<f32>().add(i * stride + j);
+                let to = to.add(j * TRANSPOSE_DIM + i);
+                super::x86::transpose_8x8((from, stride as isize), (to, TRANSPOSE_DIM as isize));
+            }
+        }
+        return transposed;
+    }
     for (j, row) in from.chunks(stride.max(1)).take(TRANSPOSE_DIM).enumerate() {
         for (i, x) in row.iter().take(TRANSPOSE_DIM).enumerate() {
             transposed[i][j] = x.get();

@@ -431,6 +431,36 @@ fn first_of_16(count: usize) -> __mmask16 {
     (1u32 << count.min(16)).wrapping_sub(1) as u16
 }
 
+/// Transposes eight rows of eight elements. Both sides are the first element and the distance
+/// between rows.
+///
+/// # Safety
+/// The CPU has AVX2, and the rows are valid memory.
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn transpose_8x8(from: (*const f32, isize), to: (*mut f32, isize)) {
+    debug_assert!(Isa::Avx2.is_available() && !from.0.is_null() && !to.0.is_null());
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Four columns of all rows: the halves of a register are four rows apart.
+        for first in [0, 4] {
+            let half = |row: isize| _mm_loadu_ps(from.0.offset(row * from.1 + first));
+            let rows = |row: isize| _mm256_set_m128(half(row + 4), half(row));
+            let [a, b, c, d] = [rows(0), rows(1), rows(2), rows(3)];
+            let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+            let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+            let columns = [
+                _mm256_shuffle_ps::<0x44>(ab, cd),
+                _mm256_shuffle_ps::<0xee>(ab, cd),
+                _mm256_shuffle_ps::<0x44>(ab_high, cd_high),
+                _mm256_shuffle_ps::<0xee>(ab_high, cd_high),
+            ];
+            for (i, column) in (first..).zip(columns) {
+                _mm256_storeu_ps(to.0.offset(i * to.1), column);
+            }
+        }
+    }
+}
+
 /// Transposes sixteen rows of sixteen elements: elements, pairs, quarters, halves.
 ///
 /// # Safety

@@ -1,8 +1,11 @@
 //! Strided copies: the kernel behind every operation that only moves elements.
 
+mod row;
+
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 pub use crate::base::strides::{dense_strides, gcd};
+use row::{copy_row, copy_strip, is_row, strips};
 use std::ops::Range;
 
 /// One axis of a copy: its size, and its strides in source and destination, in elements.
@@ -26,9 +29,6 @@ pub struct CopyPlan {
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
-
-/// Rows and columns of the square blocks of a transpose, which fit the cache.
-const TILE: usize = 16;
 
 impl CopyPlan {
     /// A copy along `axes`, outermost first, from element `from` of the source to element `to` of
@@ -195,7 +195,7 @@ impl CopyPlan {
     /// Number of axes outside of what one call of `copy_row` copies.
     fn inner_axes(&self) -> usize {
         match self.axes[..] {
-            [.., a, b] if is_transposition(a, b) || is_short(b) => self.axes.len() - 2,
+            [.., a, b] if is_row(a, b) => self.axes.len() - 2,
             _ => self.axes.len().saturating_sub(1),
         }
     }
@@ -261,22 +261,6 @@ fn axes<'a>(
     sizes.iter().zip(strides).map(|(&size, (&from, &to))| Axis { size, from, to })
 }
 
-/// Whether neighbours in the destination are far apart in the source, and vice versa.
-fn is_transposition(outer: Axis, inner: Axis) -> bool {
-    inner.to == 1 && inner.from != 1 && inner.from != 0 && outer.from == 1
-}
-
-/// The longest run that is not worth a call, in elements.
-const SHORT: usize = 8;
-
-/// Short runs of a strip.
-const SHORT_RUNS: usize = 512;
-
-/// Whether an axis is a run of so few elements that the axis around it is copied with it.
-fn is_short(inner: Axis) -> bool {
-    inner.from == 1 && inner.to == 1 && inner.size <= SHORT
-}
-
 /// The indices along the outer axes, and their offsets.
 struct Odometer {
     index: Vec<usize>,
@@ -308,134 +292,6 @@ impl Odometer {
             self.from -= axis.from * axis.size as isize;
             self.to -= axis.to * axis.size as isize;
             self.index[i] = 0;
-        }
-    }
-}
-
-/// The axis of a transpose that is divided among threads: the longer one. It is the outer axis
-/// either of the step that wrote the source or of the step that will read the destination, so that
-/// each thread finds its part in its own cache.
-fn divided(a: Axis, b: Axis) -> usize {
-    usize::from(b.size >= a.size && !is_short(b))
-}
-
-/// Number of parts of what one call of `copy_row` could copy: the strips of two axes.
-fn strips(inner: &[Axis]) -> usize {
-    match *inner {
-        [a, b] => [a, b][divided(a, b)].size.div_ceil(steps_of(b)),
-        _ => 1,
-    }
-}
-
-/// The steps of a strip along the divided axis.
-fn steps_of(inner: Axis) -> usize {
-    if is_short(inner) { SHORT_RUNS } else { TILE }
-}
-
-/// Copies one strip of two axes.
-///
-/// # Safety
-/// As [`copy_row`].
-unsafe fn copy_strip<T: Pod>(mut axes: [Axis; 2], strip: usize, from: *const T, to: *mut T) {
-    let steps = steps_of(axes[1]);
-    let axis = &mut axes[divided(axes[0], axes[1])];
-    let first = strip * steps;
-    debug_assert!(first < axis.size);
-    axis.size = steps.min(axis.size - first);
-    let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
-    // SAFETY: the strip is a part of the row.
-    unsafe { copy_row(&axes, from.offset(from_first), to.offset(to_first)) }
-}
-
-/// Copies along the innermost axis, or the two innermost of a transpose or of short runs.
-///
-/// # Safety
-/// Every position along the axes is valid, for reading in the source and for writing in the
-/// destination.
-unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
-    debug_assert!(from.is_aligned() && to.is_aligned());
-    // SAFETY: the positions below are those along the axes.
-    unsafe {
-        match *axes {
-            [] => *to = *from,
-            [Axis { size, from: 1, to: 1 }] => copy_run(from, to, size),
-            [Axis { size, from: 0, to: 1 }] => {
-                std::slice::from_raw_parts_mut(to, size).fill(*from);
-            }
-            [axis] => {
-                for i in 0..axis.size as isize {
-                    *to.offset(i * axis.to) = *from.offset(i * axis.from);
-                }
-            }
-            [outer, inner] if is_short(inner) => match inner.size {
-                2 => short_runs::<T, 2>(outer, from, to),
-                3 => short_runs::<T, 3>(outer, from, to),
-                4 => short_runs::<T, 4>(outer, from, to),
-                5 => short_runs::<T, 5>(outer, from, to),
-                6 => short_runs::<T, 6>(outer, from, to),
-                7 => short_runs::<T, 7>(outer, from, to),
-                _ => short_runs::<T, 8>(outer, from, to),
-            },
-            [outer, inner] => transpose(outer, inner, from, to),
-            _ => unreachable!("a row has one axis or two"),
-        }
-    }
-}
-
-/// Copies a run; a short one without a call.
-///
-/// # Safety
-/// As [`copy_row`].
-#[inline(always)]
-unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
-    debug_assert!(from.addr().abs_diff(to.addr()) >= size * size_of::<T>());
-    // SAFETY: both runs are valid, by the caller's promise.
-    unsafe {
-        if size * size_of::<T>() >= 32 {
-            std::ptr::copy_nonoverlapping(from, to, size);
-        } else {
-            for i in 0..size {
-                *to.add(i) = *from.add(i);
-            }
-        }
-    }
-}
-
-/// Copies a run of `N` elements for each step along an axis.
-///
-/// # Safety
-/// As [`copy_row`].
-unsafe fn short_runs<T: Pod, const N: usize>(axis: Axis, from: *const T, to: *mut T) {
-    debug_assert!(from.addr().abs_diff(to.addr()) >= N * size_of::<T>());
-    let (mut from, mut to) = (from.cast::<[T; N]>(), to.cast::<[T; N]>());
-    let step = |by: isize| by * size_of::<T>() as isize;
-    for _ in 0..axis.size {
-        // SAFETY: each run is valid, by the caller's promise; the steps after the last wrap.
-        unsafe { to.write_unaligned(from.read_unaligned()) };
-        from = from.wrapping_byte_offset(step(axis.from));
-        to = to.wrapping_byte_offset(step(axis.to));
-    }
-}
-
-/// Transposes by square blocks, so that source and destination stay in the cache.
-///
-/// # Safety
-/// As [`copy_row`].
-unsafe fn transpose<T: Pod>(outer: Axis, inner: Axis, from: *const T, to: *mut T) {
-    debug_assert!(outer.from == 1 && inner.to == 1);
-    for i0 in (0..outer.size).step_by(TILE) {
-        let i1 = (i0 + TILE).min(outer.size);
-        for j0 in (0..inner.size).step_by(TILE) {
-            let j1 = (j0 + TILE).min(inner.size);
-            for i in i0..i1 {
-                for j in j0..j1 {
-                    let (i, j) = (i as isize, j as isize);
-                    // SAFETY: a position along the two axes.
-                    unsafe {
-                        *to.offset(i * outer.to + j) = *from.offset(i + j * inner.from);
-                    }
-                }
-            }
         }
     }
 }

@@ -1,0 +1,262 @@
+//! The innermost axes of a copy: runs, steps, and transposes.
+
+use super::Axis;
+use crate::base::isa::{Isa, isa};
+use crate::base::num::Pod;
+#[cfg(target_arch = "x86_64")]
+use crate::base::simd::transpose_8x8;
+
+/// Rows and columns of the square blocks of a transpose, which fit the cache.
+const TILE: usize = 16;
+
+/// The size up to which an axis is copied together with the one around it.
+const SHORT: usize = 8;
+
+/// Steps of a strip along the axis around a short one.
+const SHORT_STEPS: usize = 512;
+
+/// How two neighbouring axes are copied as one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pair {
+    /// The inner axis is a short run.
+    Runs,
+    /// The inner axis is short and takes its elements from a line of the source each: neighbours
+    /// along the outer axis are neighbours in the source.
+    Interleave,
+    /// The outer axis is short, and its elements are neighbours in the source.
+    Deinterleave,
+    /// Neighbours in the destination are far apart in the source, and vice versa.
+    Transpose,
+}
+
+impl Pair {
+    fn of(outer: Axis, inner: Axis) -> Option<Pair> {
+        match (outer.from, inner.from, inner.to) {
+            (_, 1, 1) if inner.size <= SHORT => Some(Pair::Runs),
+            (_, 0 | 1, _) => None,
+            (1, _, 1) if inner.size <= SHORT => Some(Pair::Interleave),
+            (1, _, 1) if outer.size <= SHORT => Some(Pair::Deinterleave),
+            (1, _, 1) => Some(Pair::Transpose),
+            _ => None,
+        }
+    }
+
+    /// The axis, 0 or 1, that is divided among threads: the longer one. It is the outer axis either
+    /// of the step that wrote the source or of the step that will read the destination, so that
+    /// each thread finds its part in its own cache.
+    fn divided(self, outer: Axis, inner: Axis) -> usize {
+        match self {
+            Pair::Runs | Pair::Interleave => 0,
+            Pair::Deinterleave => 1,
+            Pair::Transpose => usize::from(inner.size >= outer.size),
+        }
+    }
+
+    /// The steps of a strip along the divided axis.
+    fn steps(self) -> usize {
+        if self == Pair::Transpose { TILE } else { SHORT_STEPS }
+    }
+}
+
+/// Whether [`copy_row`] copies two axes at once.
+pub(super) fn is_row(outer: Axis, inner: Axis) -> bool {
+    Pair::of(outer, inner).is_some()
+}
+
+/// Number of parts of what one call of [`copy_row`] could copy: the strips of two axes.
+pub(super) fn strips(inner: &[Axis]) -> usize {
+    let [a, b] = *inner else { return 1 };
+    let Some(pair) = Pair::of(a, b) else { return 1 };
+    [a, b][pair.divided(a, b)].size.div_ceil(pair.steps())
+}
+
+/// Copies one strip of two axes.
+///
+/// # Safety
+/// As [`copy_row`].
+pub(super) unsafe fn copy_strip<T: Pod>(
+    mut axes: [Axis; 2],
+    strip: usize,
+    from: *const T,
+    to: *mut T,
+) {
+    let [outer, inner] = axes;
+    let Some(pair) = Pair::of(outer, inner) else { unreachable!("two axes are a pair") };
+    let axis = &mut axes[pair.divided(outer, inner)];
+    let first = strip * pair.steps();
+    debug_assert!(first < axis.size);
+    axis.size = pair.steps().min(axis.size - first);
+    let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
+    // SAFETY: the strip is a part of the row.
+    unsafe { copy_pair(pair, axes, from.offset(from_first), to.offset(to_first)) }
+}
+
+/// Copies along the innermost axis.
+///
+/// # Safety
+/// Every position along the axis is valid, for reading in the source and for writing in the
+/// destination.
+pub(super) unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T) {
+    debug_assert!(from.is_aligned() && to.is_aligned());
+    // SAFETY: the positions below are those along the axis.
+    unsafe {
+        match *axes {
+            [] => *to = *from,
+            [Axis { size, from: 1, to: 1 }] => copy_run(from, to, size),
+            [Axis { size, from: 0, to: 1 }] => {
+                std::slice::from_raw_parts_mut(to, size).fill(*from);
+            }
+            [axis] => {
+                for i in 0..axis.size as isize {
+                    *to.offset(i * axis.to) = *from.offset(i * axis.from);
+                }
+            }
+            _ => unreachable!("a row has one axis"),
+        }
+    }
+}
+
+/// Copies along two axes.
+///
+/// # Safety
+/// As [`copy_row`], for the positions along both axes.
+unsafe fn copy_pair<T: Pod>(pair: Pair, axes: [Axis; 2], from: *const T, to: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (pair, axes[0].size, axes[1].size) {
+            (Pair::Runs, _, 2) => short_runs::<T, 2>(axes[0], from, to),
+            (Pair::Runs, _, 3) => short_runs::<T, 3>(axes[0], from, to),
+            (Pair::Runs, _, 4) => short_runs::<T, 4>(axes[0], from, to),
+            (Pair::Runs, _, 5) => short_runs::<T, 5>(axes[0], from, to),
+            (Pair::Runs, _, 6) => short_runs::<T, 6>(axes[0], from, to),
+            (Pair::Runs, _, 7) => short_runs::<T, 7>(axes[0], from, to),
+            (Pair::Runs, _, 8) => short_runs::<T, 8>(axes[0], from, to),
+            (Pair::Interleave, _, 2) => interleave::<T, 2>(axes, from, to),
+            (Pair::Interleave, _, 3) => interleave::<T, 3>(axes, from, to),
+            (Pair::Interleave, _, 4) => interleave::<T, 4>(axes, from, to),
+            (Pair::Deinterleave, 2, _) => deinterleave::<T, 2>(axes, from, to),
+            (Pair::Deinterleave, 3, _) => deinterleave::<T, 3>(axes, from, to),
+            (Pair::Deinterleave, 4, _) => deinterleave::<T, 4>(axes, from, to),
+            _ => transpose(axes, from, to),
+        }
+    }
+}
+
+/// Copies a run; a short one without a call.
+///
+/// # Safety
+/// As [`copy_row`].
+#[inline(always)]
+unsafe fn copy_run<T: Pod>(from: *const T, to: *mut T, size: usize) {
+    debug_assert!(from.addr().abs_diff(to.addr()) >= size * size_of::<T>());
+    // SAFETY: both runs are valid, by the caller's promise.
+    unsafe {
+        if size * size_of::<T>() >= 32 {
+            std::ptr::copy_nonoverlapping(from, to, size);
+        } else {
+            for i in 0..size {
+                *to.add(i) = *from.add(i);
+            }
+        }
+    }
+}
+
+/// Copies a run of `N` elements for each step along an axis.
+///
+/// # Safety
+/// As [`copy_row`].
+unsafe fn short_runs<T: Pod, const N: usize>(axis: Axis, from: *const T, to: *mut T) {
+    debug_assert!(from.addr().abs_diff(to.addr()) >= N * size_of::<T>());
+    let (mut from, mut to) = (from.cast::<[T; N]>(), to.cast::<[T; N]>());
+    let step = |by: isize| by * size_of::<T>() as isize;
+    for _ in 0..axis.size {
+        // SAFETY: each run is valid, by the caller's promise; the steps after the last wrap.
+        unsafe { to.write_unaligned(from.read_unaligned()) };
+        from = from.wrapping_byte_offset(step(axis.from));
+        to = to.wrapping_byte_offset(step(axis.to));
+    }
+}
+
+/// Copies an element of each of `N` lines for each step along the outer axis.
+///
+/// # Safety
+/// As [`copy_pair`].
+unsafe fn interleave<T: Pod, const N: usize>(axes: [Axis; 2], from: *const T, to: *mut T) {
+    let [outer, inner] = axes;
+    debug_assert!(outer.from == 1 && inner.to == 1 && inner.size == N);
+    let copy = |step: isize| {
+        for i in 0..outer.size as isize {
+            for j in 0..N as isize {
+                // SAFETY: a position along the two axes.
+                unsafe { *to.offset(i * step + j) = *from.offset(i + j * inner.from) };
+            }
+        }
+    };
+    // The compiler vectorises steps that it knows.
+    if outer.to == N as isize { copy(N as isize) } else { copy(outer.to) }
+}
+
+/// Copies `N` neighbours to a line each for each step along the inner axis.
+///
+/// # Safety
+/// As [`copy_pair`].
+unsafe fn deinterleave<T: Pod, const N: usize>(axes: [Axis; 2], from: *const T, to: *mut T) {
+    let [outer, inner] = axes;
+    debug_assert!(outer.from == 1 && inner.to == 1 && outer.size == N);
+    let copy = |step: isize| {
+        for j in 0..inner.size as isize {
+            for i in 0..N as isize {
+                // SAFETY: a position along the two axes.
+                unsafe { *to.offset(i * outer.to + j) = *from.offset(i + j * step) };
+            }
+        }
+    };
+    // As above.
+    if inner.from == N as isize { copy(N as isize) } else { copy(inner.from) }
+}
+
+/// Transposes by square blocks, so that source and destination stay in the cache.
+///
+/// # Safety
+/// As [`copy_pair`].
+unsafe fn transpose<T: Pod>([outer, inner]: [Axis; 2], from: *const T, to: *mut T) {
+    debug_assert!(outer.from == 1 && inner.to == 1);
+    for i in (0..outer.size).step_by(TILE) {
+        for j in (0..inner.size).step_by(TILE) {
+            let part = |axis: Axis, at| Axis { size: TILE.min(axis.size - at), ..axis };
+            let axes = [part(outer, i), part(inner, j)];
+            let (i, j) = (i as isize, j as isize);
+            // SAFETY: the tile is a part of both axes.
+            unsafe {
+                tile(axes, from.offset(i + j * inner.from), to.offset(i * outer.to + j));
+            }
+        }
+    }
+}
+
+/// Transposes a tile: squares of eight rows and columns in registers, if elements have four bytes.
+///
+/// # Safety
+/// As [`copy_pair`].
+unsafe fn tile<T: Pod>([outer, inner]: [Axis; 2], from: *const T, to: *mut T) {
+    let are_words = cfg!(target_arch = "x86_64") && size_of::<T>() == 4 && isa() >= Isa::Avx2;
+    let whole = |axis: Axis| if are_words { axis.size / 8 * 8 } else { 0 };
+    let (rows, columns) = (whole(outer), whole(inner));
+    #[cfg(target_arch = "x86_64")]
+    for i in (0..rows as isize).step_by(8) {
+        for j in (0..columns as isize).step_by(8) {
+            // SAFETY: the square is a part of the tile, and the CPU has AVX2.
+            unsafe {
+                let (from, to) = (from.offset(i + j * inner.from), to.offset(i * outer.to + j));
+                transpose_8x8((from.cast(), inner.from), (to.cast(), outer.to));
+            }
+        }
+    }
+    for i in 0..outer.size {
+        for j in (if i < rows { columns } else { 0 })..inner.size {
+            let (i, j) = (i as isize, j as isize);
+            // SAFETY: a position along the two axes.
+            unsafe { *to.offset(i * outer.to + j) = *from.offset(i + j * inner.from) };
+        }
+    }
+}
