@@ -5,19 +5,9 @@ mod row;
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 pub use crate::base::strides::{dense_strides, gcd};
+pub use row::Axis;
 use row::{copy_row, copy_strip, is_row, strips};
 use std::ops::Range;
-
-/// One axis of a copy: its size, and its strides in source and destination, in elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
-    /// Number of steps.
-    pub size: usize,
-    /// Stride in the source; 0 repeats an element, negative goes backwards.
-    pub from: isize,
-    /// Stride in the destination.
-    pub to: isize,
-}
 
 /// A copy between strided arrays, with axes merged as far as possible.
 #[derive(Clone, Debug, PartialEq, Eq)]

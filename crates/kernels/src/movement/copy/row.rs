@@ -1,10 +1,20 @@
 //! The innermost axes of a copy: runs, steps, and transposes.
 
-use super::Axis;
 use crate::base::isa::{Isa, isa};
 use crate::base::num::Pod;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::transpose_8x8;
+
+/// One axis of a copy: its size, and its strides in source and destination, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Number of steps.
+    pub size: usize,
+    /// Stride in the source; 0 repeats an element, negative goes backwards.
+    pub from: isize,
+    /// Stride in the destination.
+    pub to: isize,
+}
 
 /// Rows and columns of the square blocks of a transpose, which fit the cache.
 const TILE: usize = 16;

@@ -2,6 +2,7 @@
 //! head are never in memory. GEMM and softmax are those of [`gemm`](crate::gemm) and
 //! [`softmax`](crate::nn::softmax), with the same bits.
 
+mod problem;
 mod visible;
 
 use crate::base::num::UnalignedF32;
@@ -13,66 +14,16 @@ use crate::gemm::{
     pack_into, panels_len, rows_per_block,
 };
 use crate::nn::softmax::softmax_rows;
+pub use problem::{Attention, Head, Mask};
 use std::ops::Range;
-use visible::VisibleKeys;
+use visible::{ROWS_WITH_HIDDEN, VisibleKeys};
 
 /// Scores that are computed at a time: they stay in the cache until they are multiplied by the
 /// values.
 const SCORES: usize = 48 << 10;
 
-/// The most rows of scores that are computed at a time if keys are hidden. About 40 were fastest on
-/// a Zen 3, of 24 to 252.
-const ROWS_WITH_HIDDEN: usize = 42;
-
 /// Multiply-adds that are worth a second thread.
 const GRAIN: usize = 1 << 16;
-
-/// What all heads have in common.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attention {
-    /// Rows of the query and of the output.
-    pub rows: usize,
-    /// Rows of the key and the value.
-    pub terms: usize,
-    /// Columns of query and key.
-    pub depth: usize,
-    /// Columns of value and output.
-    pub width: usize,
-    /// The factor of q kᵀ.
-    pub scale: f32,
-    /// Whether row `i` attends to rows `0..=i` of the keys only.
-    pub causal: bool,
-    /// Distances between the rows of query, key, value and output.
-    pub strides: [usize; 4],
-    /// What the operands of both GEMMs are converted to, unless there are few rows.
-    pub precision: Precision,
-}
-
-/// The operands of one head.
-#[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
-    /// Rows of `depth` elements.
-    pub query: &'a [f32],
-    /// Rows of `depth` elements.
-    pub key: &'a [f32],
-    /// Rows of `width` elements.
-    pub value: &'a [f32],
-    /// What is added to the scores, in this order; ignored if `causal`.
-    pub masks: [Option<Mask<'a>>; 2],
-    /// A score per row that takes part in the softmax but has no value: one column.
-    pub sink: Option<Mask<'a>>,
-}
-
-/// A matrix that broadcasts to the scores of a head.
-#[derive(Clone, Copy, Debug)]
-pub struct Mask<'a> {
-    /// Its elements.
-    pub values: &'a [f32],
-    /// Distance between rows: 0 if all are equal.
-    pub row: usize,
-    /// Distance between columns: 1, or 0 if all are equal.
-    pub column: usize,
-}
 
 impl Attention {
     /// Computes `heads` heads; head `i` writes its rows to `output` from element `at(i)` on.
@@ -269,7 +220,7 @@ impl Attention {
         }
     }
 
-    /// Multiplies the weights of a block, whose rows are `stride` apart, by the first `terms` values.
+    /// Multiplies the weights of a block by the first `terms` values.
     fn weighted(
         &self,
         rows: Range<usize>,

@@ -109,7 +109,7 @@ const HIDING: [f32; 4] = [f32::NEG_INFINITY, f32::MIN, -65504.0, -1e4];
 fn hidden_keys_are_left_out_without_a_trace() {
     for (rows, terms) in [(70, 70), (50, 300), (101, 1300), (45, 2000)] {
         for hiding in HIDING {
-            // Of each row, keys behind its own; in the second case the first 9 and the last 20, too.
+            // Keys behind a row's own, and in the second case the first 9 and the last 20.
             for padded in [false, true] {
                 let hides = |i: usize, j: usize| {
                     j > i + terms - rows || padded && (j < 9 || j + 20 >= terms)
