@@ -30,24 +30,29 @@ def is_static(model):
     return all(port.partial_shape.is_static for port in model.inputs)
 
 
+def beside_openvino(setup, name, xml, model, divisor=1):
+    """Times of a static model on random inputs with two threads, in turns with OpenVINO in f32."""
+    arrays, paths = random_inputs(name, model)
+    flags = [flag for path in paths for flag in ('--input', path)]
+    request = compiled(xml, [arrays], 2).create_infer_request()
+    tensors = [ov.Tensor(array, shared_memory=True) for array in arrays]
+    for i, tensor in enumerate(tensors):
+        request.set_input_tensor(i, tensor)
+
+    def theirs():
+        # Less Python than `infer` has, which counts where a run takes a third of a millisecond.
+        request.start_async()
+        request.wait()
+    sides = {'irrun': lambda: bench(setup, xml, *flags)['p10_ms'],
+             'openvino': lambda: repeat(theirs, setup.seconds, of=p10)}
+    return alternate(setup.rounds_by(divisor), sides)
+
+
 def field(setup):
     """Two threads, beside OpenVINO in f32."""
     models = {name: (xml, ov.Core().read_model(xml)) for name, xml in files(setup).items()}
 
     def compare(name, xml, model):
-        arrays, paths = random_inputs(name, model)
-        flags = [flag for path in paths for flag in ('--input', path)]
-        request = compiled(xml, [arrays], 2).create_infer_request()
-        tensors = [ov.Tensor(array, shared_memory=True) for array in arrays]
-        for i, tensor in enumerate(tensors):
-            request.set_input_tensor(i, tensor)
-
-        def theirs():
-            # Less Python than `infer` has, which counts where a run takes a third of a millisecond.
-            request.start_async()
-            request.wait()
-        sides = {'irrun': lambda: bench(setup, xml, *flags)['p10_ms'],
-                 'openvino': lambda: repeat(theirs, setup.seconds, of=p10)}
-        return {'kind': 'int8' if 'int8' in name else 'float', 'ms': alternate(setup.rounds, sides)}
+        return {'kind': 'int8' if 'int8' in name else 'float', 'ms': beside_openvino(setup, name, xml, model)}
     return [guarded(name, lambda: compare(name, xml, model))
             for name, (xml, model) in models.items() if is_static(model)]

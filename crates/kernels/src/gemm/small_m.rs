@@ -5,7 +5,9 @@ use super::pack::b::Layout;
 use super::post_ops::finish;
 use super::problem::Gemm;
 use super::tiling::Tile;
-use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Slice;
 #[cfg(target_arch = "aarch64")]
