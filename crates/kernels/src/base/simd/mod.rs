@@ -41,7 +41,7 @@ pub(crate) unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set must be available, and the lanes be valid memory.
     unsafe fn store(self, to: *mut f32);
-    /// Loads the first `count` lanes, at most all; the others are 0.
+    /// Loads the first `count` lanes, at most all; the others are 0. Unaligned.
     ///
     /// # Safety
     /// The instruction set must be available, and these lanes be valid memory.
@@ -263,7 +263,9 @@ unsafe impl Vector for Portable {
         debug_assert!(count == 0 || !from.is_null());
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
-        unsafe { from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count.min(4)) };
+        unsafe {
+            from.cast::<[u8; 4]>().copy_to_nonoverlapping(lanes.as_mut_ptr().cast(), count.min(4))
+        };
         Portable(lanes)
     }
 

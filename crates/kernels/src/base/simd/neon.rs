@@ -50,7 +50,7 @@ unsafe impl Vector for Neon {
         let mut lanes = [0f32; 4];
         // SAFETY: the caller's promise; the array has no fewer lanes.
         unsafe {
-            from.copy_to_nonoverlapping(lanes.as_mut_ptr(), count.min(4));
+            from.cast::<[u8; 4]>().copy_to_nonoverlapping(lanes.as_mut_ptr().cast(), count.min(4));
             Neon::load(lanes.as_ptr())
         }
     }
