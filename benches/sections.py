@@ -1,4 +1,4 @@
-"""Sections of a machine's page: what the collection lacks, streams, start, compressed weights, text, growth."""
+"""Sections of a machine's page from files of the field on; report.py has those before them."""
 from figures import good, growths
 from tables import failures, number, peers_table, table, with_ratio
 

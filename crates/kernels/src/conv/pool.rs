@@ -5,7 +5,7 @@ use crate::base::par::Threads;
 use crate::conv::tuning::POOL_GRAIN;
 use crate::gemm::Window;
 use crate::multiversion;
-use crate::nn::pool::Pooling;
+use crate::nn::pool::{Fold, Largest, Mean, Pooling, Sum, Taps};
 
 /// Pooling windows over an NHWC tensor.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +95,7 @@ impl ChannelsPool {
             return;
         }
         let [depth, height, width] = self.axes;
-        let across: Vec<Taps> = (0..width.output).map(|x| Taps::of(width, x)).collect();
+        let across: Vec<Taps> = (0..width.output).map(|x| Taps::of(&width, x)).collect();
         let (channels, step) = (self.channels, width.dilation * self.channels);
         let grain = POOL_GRAIN.div_ceil(taps(&self.axes));
         threads.par_chunks_mut(to, channels, grain, |mut position, mut to| {
@@ -121,21 +121,6 @@ impl ChannelsPool {
     }
 }
 
-/// The taps of a window within the image along one axis: the position of the first, and how many
-/// there are.
-#[derive(Clone, Copy)]
-struct Taps {
-    first: usize,
-    count: usize,
-}
-
-impl Taps {
-    fn of(window: Window, output: usize) -> Taps {
-        let taps = window.taps_within(output);
-        Taps { first: window.position(output, taps.start).unwrap_or(0), count: taps.len() }
-    }
-}
-
 /// The windows of neighbouring outputs of a line.
 struct LineWindows<'a> {
     /// The offsets of the image's lines that the windows read.
@@ -158,54 +143,10 @@ const LANES: usize = 32;
 /// As [`LANES`], for those that are left.
 const FEW_LANES: usize = 8;
 
-/// How the elements of a window are folded.
-trait Fold: Copy {
-    /// What an empty window gives.
-    const START: f32;
-    fn step(sum: f32, x: f32) -> f32;
-    /// The result of `taps` elements.
-    fn finish(self, sum: f32, taps: usize) -> f32;
-}
-
-#[derive(Clone, Copy)]
-struct Largest;
-
-impl Fold for Largest {
-    const START: f32 = f32::MIN;
-
-    #[inline(always)]
-    fn step(sum: f32, x: f32) -> f32 {
-        if sum < x { x } else { sum }
-    }
-
-    #[inline(always)]
-    fn finish(self, sum: f32, _taps: usize) -> f32 {
-        sum
-    }
-}
-
-/// The sum, divided by this number or by the number of taps.
-#[derive(Clone, Copy)]
-struct Mean(Option<usize>);
-
-impl Fold for Mean {
-    const START: f32 = 0.0;
-
-    #[inline(always)]
-    fn step(sum: f32, x: f32) -> f32 {
-        sum + x
-    }
-
-    #[inline(always)]
-    fn finish(self, sum: f32, taps: usize) -> f32 {
-        if taps == 0 { 0.0 } else { sum / self.0.unwrap_or(taps) as f32 }
-    }
-}
-
 impl LineWindows<'_> {
     /// Folds each window, channel by channel and in the order of the taps.
     #[inline(always)]
-    fn fold<F: Fold>(&self, f: F, image: &[f32], to: &mut [f32]) {
+    fn fold<F: Fold<f32>>(&self, f: F, image: &[f32], to: &mut [f32]) {
         for (taps, to) in self.across.iter().zip(to.chunks_exact_mut(self.channels)) {
             let (many, rest) = to.as_chunks_mut::<LANES>();
             let (few, last) = rest.as_chunks_mut::<FEW_LANES>();
@@ -224,7 +165,7 @@ impl LineWindows<'_> {
 
     /// Folds `N` channels of a window, from `channel` on. Returns the channel behind them.
     #[inline(always)]
-    fn fold_some<F: Fold, const N: usize>(
+    fn fold_some<F: Fold<f32>, const N: usize>(
         &self,
         f: F,
         image: &[f32],
@@ -232,17 +173,17 @@ impl LineWindows<'_> {
         channel: usize,
         to: &mut [f32; N],
     ) -> usize {
-        let mut sums = [F::START; N];
+        let mut sums = [f.start(); N];
         for line in self.lines {
             for tap in 0..taps.count {
                 let at = line + taps.first * self.channels + tap * self.step + channel;
                 let from = &image[at..][..N];
                 for i in 0..N {
-                    sums[i] = F::step(sums[i], from[i]);
+                    sums[i] = f.step(sums[i], from[i]);
                 }
             }
         }
-        let count = self.lines.len() * taps.count;
+        let count = f32::of_count(self.lines.len() * taps.count);
         for i in 0..N {
             to[i] = f.finish(sums[i], count);
         }
@@ -252,13 +193,13 @@ impl LineWindows<'_> {
 
 multiversion! {
     fn largest_of(image: &[f32], windows: &LineWindows<'_>, to: &mut [f32]) {
-        windows.fold(Largest, image, to);
+        windows.fold(Largest(f32::MIN), image, to);
     }
 }
 
 multiversion! {
     fn mean_of(image: &[f32], windows: &LineWindows<'_>, divisor: Option<usize>, to: &mut [f32]) {
-        windows.fold(Mean(divisor), image, to);
+        windows.fold(Sum(divisor.map(f32::of_count)), image, to);
     }
 }
 

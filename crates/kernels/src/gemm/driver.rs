@@ -118,7 +118,7 @@ impl<'a> TileDriver<'a> {
     ) -> TileDriver<'a> {
         let width = nr();
         let lanes = gemm.lanes();
-        let panel = (width * gemm.lanes_of_panel(), width);
+        let panel = (width * gemm.panel_rows(), width);
         let passes = (tile.rows.1 - tile.rows.0).div_ceil(most);
         let upcoming = PrefetchShares::new(panel.0, passes, lanes);
         let path = gemm.precision.bf16_path();

@@ -55,7 +55,7 @@ impl Gemm<'_> {
         let ((row, end), (left, right)) = (tile.rows, tile.columns);
         debug_assert!(end - row == 1 && suits(path) && !a.is_null());
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
-        let (blocks, apart) = (self.k_blocks(), width * self.lanes_of_panel());
+        let (blocks, apart) = (self.k_blocks(), width * self.panel_rows());
         let mut column = left;
         while column < right {
             let count = (right - column).div_ceil(width).min(MAX_PANELS);

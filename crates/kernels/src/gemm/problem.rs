@@ -182,18 +182,14 @@ impl Gemm<'_> {
     /// The panels of B from the panel of this column on, if B is packed.
     pub(super) fn panels_at(&self, column: usize) -> Option<&[f32]> {
         let width = nr();
-        let rows = match self.b {
-            Rhs::LeadingRows { rows, .. } => rows,
-            _ => self.precision.rows(self.k),
-        };
-        self.panels()?.get(column / width * width * rows..)
+        self.panels()?.get(column / width * width * self.panel_rows()..)
     }
 
-    /// Lanes from one panel of B to the next, for each column.
-    pub(super) fn lanes_of_panel(&self) -> usize {
+    /// Rows of a panel of B.
+    pub(super) fn panel_rows(&self) -> usize {
         match self.b {
             Rhs::LeadingRows { rows, .. } => rows,
-            _ => self.lanes(),
+            _ => self.precision.rows(self.k),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::base::simd::Neon as Base;
 #[cfg(not(target_arch = "aarch64"))]
 use crate::base::simd::Portable as Base;
 use crate::base::simd::{TRANSPOSE_DIM, Vector, transpose_16x16};
+use crate::multiversion;
 
 /// Computes a tile of a GEMM with few rows.
 pub(super) fn tile(
@@ -44,11 +45,11 @@ pub(super) fn tile(
         }
         let values = &a[(row - rows) * a_stride..][..(rows - 1) * a_stride + p.k];
         let a = LhsSlice { values, stride: a_stride, terms: p.k };
-        match layout {
-            Layout::Columns { stride } => dots(a, &b[left * stride..], stride, out),
-            Layout::Rows { stride } => sums(a, &b[left..], stride, out),
-            Layout::Kernel { .. } => unreachable!("windows are never thin"),
-        }
+        let first = match layout {
+            Layout::Columns { stride } => left * stride,
+            _ => left,
+        };
+        rows_of(a, &b[first..], layout, out);
     }
     // SAFETY: as above.
     unsafe { finish(p.post_ops, tile.rows.0..tile.rows.1, left..right, p.c_stride, c) };
@@ -77,68 +78,77 @@ impl<'a> LhsSlice<'a> {
     }
 }
 
-/// Dot products of rows of `a` with rows of `b`, each a chain for each block along k.
-fn dots(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
-    let count = out.first().map_or(0, |line| line.len());
-    if count >= TRANSPOSE_DIM {
-        // SAFETY: `isa` is what the CPU has.
-        unsafe {
-            match isa() {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 | Isa::Amx => avx512_dots(a, b, stride, out),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2_dots(a, b, stride, out),
-                _ => squares::<Base, { TRANSPOSE_DIM / Base::LANES }>(a, b, stride, out),
-            }
-        }
-        return;
-    }
-    for j in 0..count {
-        let own = &b[j * stride..][..a.terms];
-        for (i, line) in out.iter_mut().enumerate() {
-            let row = a.row(i);
-            // The first block's sum is added to -0, which changes no number.
-            line[j] = KBlocks::of_row(a.terms).iter().fold(-0.0, |sum, block| {
-                let terms = row[block.clone()].iter().zip(&own[block]);
-                sum + terms.fold(0.0, |chain: f32, (x, y)| x.mul_add(y.get(), chain))
-            });
+/// Multiplies at most [`ROWS_AT_A_TIME`] rows of A by columns of B, which begin at `b`.
+fn rows_of(a: LhsSlice<'_>, b: &[UnalignedF32], layout: Layout, out: &mut [&mut [f32]]) {
+    // SAFETY: `isa` is what the CPU has.
+    unsafe {
+        match isa() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Amx => avx512(a, b, layout, out),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2(a, b, layout, out),
+            _ => by_layout::<Base, { TRANSPOSE_DIM / Base::LANES }>(a, b, layout, out),
         }
     }
 }
 
 /// # Safety
-/// As [`squares`].
+/// As [`by_layout`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512_dots(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
+unsafe fn avx512(a: LhsSlice<'_>, b: &[UnalignedF32], layout: Layout, out: &mut [&mut [f32]]) {
     debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise.
-    unsafe { squares::<crate::base::simd::Avx512, 1>(a, b, stride, out) }
+    unsafe { by_layout::<crate::base::simd::Avx512, 1>(a, b, layout, out) }
 }
 
 /// # Safety
-/// As [`squares`].
+/// As [`by_layout`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2_dots(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
+unsafe fn avx2(a: LhsSlice<'_>, b: &[UnalignedF32], layout: Layout, out: &mut [&mut [f32]]) {
     debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
-    unsafe { squares::<crate::base::simd::Avx2, 2>(a, b, stride, out) }
+    unsafe { by_layout::<crate::base::simd::Avx2, 2>(a, b, layout, out) }
 }
 
-/// Dot products with at least [`TRANSPOSE_DIM`] rows of `b`. Squares of `b` are transposed so that
-/// its rows become lanes, of `G` vectors.
+/// As [`rows_of`]; `G` vectors have [`TRANSPOSE_DIM`] lanes.
 ///
 /// # Safety
 /// The instruction set of `V` is available.
 #[inline(always)]
-unsafe fn squares<V: Vector, const G: usize>(
+unsafe fn by_layout<V: Vector, const G: usize>(
+    a: LhsSlice<'_>,
+    b: &[UnalignedF32],
+    layout: Layout,
+    out: &mut [&mut [f32]],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match layout {
+            Layout::Columns { stride } => dots::<V, G>(a, b, stride, out),
+            Layout::Rows { stride } => sums::<V>(a, b, stride, out),
+            Layout::Kernel { .. } => unreachable!("windows are never thin"),
+        }
+    }
+}
+
+/// Dot products of rows of `a` with rows of `b`, each a chain for each block along k. Squares of
+/// `b` are transposed so that its rows become lanes.
+///
+/// # Safety
+/// The instruction set of `V` is available.
+#[inline(always)]
+unsafe fn dots<V: Vector, const G: usize>(
     a: LhsSlice<'_>,
     b: &[UnalignedF32],
     stride: usize,
     out: &mut [&mut [f32]],
 ) {
     let count = out.first().map_or(0, |line| line.len());
+    if count < TRANSPOSE_DIM {
+        return few_dots(a, b, stride, out);
+    }
     for first in (0..count).step_by(TRANSPOSE_DIM) {
         // The last square overlaps the one before it, which changes nothing.
         let first = first.min(count - TRANSPOSE_DIM);
@@ -150,6 +160,23 @@ unsafe fn squares<V: Vector, const G: usize>(
                 2 => block_dots::<V, 2, G>(a.all(), b, stride, first, out),
                 3 => block_dots::<V, 3, G>(a.all(), b, stride, first, out),
                 _ => block_dots::<V, ROWS_AT_A_TIME, G>(a.all(), b, stride, first, out),
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// As [`dots`], for fewer than [`TRANSPOSE_DIM`] rows of `b`.
+    fn few_dots(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
+        for (i, line) in out.iter_mut().enumerate() {
+            let row = a.row(i);
+            for (j, to) in line.iter_mut().enumerate() {
+                let own = &b[j * stride..][..a.terms];
+                // The first block's sum is added to -0, which changes no number.
+                *to = KBlocks::of_row(a.terms).iter().fold(-0.0, |sum, block| {
+                    let terms = row[block.clone()].iter().zip(&own[block]);
+                    sum + terms.fold(0.0, |chain: f32, (x, y)| x.mul_add(y.get(), chain))
+                });
             }
         }
     }
@@ -243,45 +270,11 @@ unsafe fn end_blocks<V: Vector, const R: usize, const G: usize>(
 }
 
 /// Sums of the rows of `b`, each scaled by an element of a row of `a`, in the order of k.
-fn sums(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
-    // SAFETY: `isa` is what the CPU has.
-    unsafe {
-        match isa() {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx => avx512_sums(a, b, stride, out),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2_sums(a, b, stride, out),
-            _ => sums_of_rows::<Base>(a, b, stride, out),
-        }
-    }
-}
-
-/// # Safety
-/// As [`sums_of_rows`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512_sums(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
-    debug_assert!(Isa::Avx512.is_available());
-    // SAFETY: the caller's promise.
-    unsafe { sums_of_rows::<crate::base::simd::Avx512>(a, b, stride, out) }
-}
-
-/// # Safety
-/// As [`sums_of_rows`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn avx2_sums(a: LhsSlice<'_>, b: &[UnalignedF32], stride: usize, out: &mut [&mut [f32]]) {
-    debug_assert!(Isa::Avx2.is_available());
-    // SAFETY: the caller's promise.
-    unsafe { sums_of_rows::<crate::base::simd::Avx2>(a, b, stride, out) }
-}
-
-/// As [`sums`], for each number of rows.
 ///
 /// # Safety
 /// The instruction set of `V` is available.
 #[inline(always)]
-unsafe fn sums_of_rows<V: Vector>(
+unsafe fn sums<V: Vector>(
     a: LhsSlice<'_>,
     b: &[UnalignedF32],
     stride: usize,

@@ -28,19 +28,15 @@ pub struct Axis {
 
 /// The taps of one window that are within the input: the position of the first, and their number.
 #[derive(Clone, Copy, Debug)]
-struct Taps {
-    first: usize,
-    count: usize,
+pub(crate) struct Taps {
+    pub(crate) first: usize,
+    pub(crate) count: usize,
 }
 
 impl Axis {
     /// Windows with equal numbers of taps, at equal distances.
     pub fn sliding(window: &Window) -> Axis {
-        let taps = |output| {
-            let taps = window.taps_within(output);
-            Taps { first: window.position(output, taps.start).unwrap_or(0), count: taps.len() }
-        };
-        let windows = (0..window.output).map(taps).collect();
+        let windows = (0..window.output).map(|output| Taps::of(window, output)).collect();
         Axis { input: window.input, step: window.dilation, windows, sliding: Some(*window) }
     }
 
@@ -57,6 +53,12 @@ impl Axis {
 }
 
 impl Taps {
+    /// Those of the window of an output.
+    pub(crate) fn of(window: &Window, output: usize) -> Taps {
+        let taps = window.taps_within(output);
+        Taps { first: window.position(output, taps.start).unwrap_or(0), count: taps.len() }
+    }
+
     fn positions(self, step: usize) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |tap| self.first + tap * step)
     }
@@ -396,15 +398,18 @@ macro_rules! pooled {
 pooled!(u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64);
 
 /// How the elements of a window are folded.
-trait Fold<W: Mean>: Copy + Send + Sync {
+pub(crate) trait Fold<W: Mean>: Copy + Send + Sync {
+    /// The result of no elements.
     fn start(self) -> W;
+    /// The result with one more element.
     fn step(self, sum: W, x: W) -> W;
+    /// What is stored for a window of so many taps.
     fn finish(self, sum: W, taps: W) -> W;
 }
 
 /// The maximum of the elements and a lowest value.
 #[derive(Clone, Copy)]
-struct Largest<W>(W);
+pub(crate) struct Largest<W>(pub(crate) W);
 
 impl<W: Mean> Fold<W> for Largest<W> {
     #[inline(always)]
@@ -425,7 +430,7 @@ impl<W: Mean> Fold<W> for Largest<W> {
 
 /// A sum, divided by this number or by the number of taps.
 #[derive(Clone, Copy)]
-struct Sum<W>(Option<W>);
+pub(crate) struct Sum<W>(pub(crate) Option<W>);
 
 impl<W: Mean> Fold<W> for Sum<W> {
     #[inline(always)]

@@ -131,22 +131,23 @@ pub(super) unsafe fn copy_row<T: Pod>(axes: &[Axis], from: *const T, to: *mut T)
 /// # Safety
 /// As [`copy_row`], for the positions along both axes.
 unsafe fn copy_pair<T: Pod>(pair: Pair, axes: [Axis; 2], from: *const T, to: *mut T) {
+    let [outer, inner] = axes;
     // SAFETY: the caller's promise.
     unsafe {
-        match (pair, axes[0].size, axes[1].size) {
-            (Pair::Runs, _, 2) => short_runs::<T, 2>(axes[0], from, to),
-            (Pair::Runs, _, 3) => short_runs::<T, 3>(axes[0], from, to),
-            (Pair::Runs, _, 4) => short_runs::<T, 4>(axes[0], from, to),
-            (Pair::Runs, _, 5) => short_runs::<T, 5>(axes[0], from, to),
-            (Pair::Runs, _, 6) => short_runs::<T, 6>(axes[0], from, to),
-            (Pair::Runs, _, 7) => short_runs::<T, 7>(axes[0], from, to),
-            (Pair::Runs, _, 8) => short_runs::<T, 8>(axes[0], from, to),
-            (Pair::Interleave, _, 2) => interleave::<T, 2>(axes, from, to),
-            (Pair::Interleave, _, 3) => interleave::<T, 3>(axes, from, to),
-            (Pair::Interleave, _, 4) => interleave::<T, 4>(axes, from, to),
-            (Pair::Deinterleave, 2, _) => deinterleave::<T, 2>(axes, from, to),
-            (Pair::Deinterleave, 3, _) => deinterleave::<T, 3>(axes, from, to),
-            (Pair::Deinterleave, 4, _) => deinterleave::<T, 4>(axes, from, to),
+        match (pair, outer.size, inner.size) {
+            (Pair::Runs, _, 2) => short_runs::<T, 2>(outer, from, to),
+            (Pair::Runs, _, 3) => short_runs::<T, 3>(outer, from, to),
+            (Pair::Runs, _, 4) => short_runs::<T, 4>(outer, from, to),
+            (Pair::Runs, _, 5) => short_runs::<T, 5>(outer, from, to),
+            (Pair::Runs, _, 6) => short_runs::<T, 6>(outer, from, to),
+            (Pair::Runs, _, 7) => short_runs::<T, 7>(outer, from, to),
+            (Pair::Runs, _, 8) => short_runs::<T, 8>(outer, from, to),
+            (Pair::Interleave, _, 2) => unrolled::<T, 2>([outer, inner], from, to),
+            (Pair::Interleave, _, 3) => unrolled::<T, 3>([outer, inner], from, to),
+            (Pair::Interleave, _, 4) => unrolled::<T, 4>([outer, inner], from, to),
+            (Pair::Deinterleave, 2, _) => unrolled::<T, 2>([inner, outer], from, to),
+            (Pair::Deinterleave, 3, _) => unrolled::<T, 3>([inner, outer], from, to),
+            (Pair::Deinterleave, 4, _) => unrolled::<T, 4>([inner, outer], from, to),
             _ => transpose(axes, from, to),
         }
     }
@@ -187,42 +188,48 @@ unsafe fn short_runs<T: Pod, const N: usize>(axis: Axis, from: *const T, to: *mu
     }
 }
 
-/// Copies an element of each of `N` lines for each step along the outer axis.
+/// Copies the `N` elements along a short axis for each step along a long one.
 ///
 /// # Safety
 /// As [`copy_pair`].
-unsafe fn interleave<T: Pod, const N: usize>(axes: [Axis; 2], from: *const T, to: *mut T) {
-    let [outer, inner] = axes;
-    debug_assert!(outer.from == 1 && inner.to == 1 && inner.size == N);
-    let copy = |step: isize| {
-        for i in 0..outer.size as isize {
-            for j in 0..N as isize {
-                // SAFETY: a position along the two axes.
-                unsafe { *to.offset(i * step + j) = *from.offset(i + j * inner.from) };
-            }
+unsafe fn unrolled<T: Pod, const N: usize>([long, short]: [Axis; 2], from: *const T, to: *mut T) {
+    debug_assert!(short.size == N);
+    // SAFETY: the caller's promise. The compiler vectorises steps that it knows.
+    unsafe {
+        match (long.from, long.to, short.from, short.to) {
+            (1, step, _, 1) if step == N as isize => steps::<T, N>(
+                Axis { from: 1, to: N as isize, ..long },
+                Axis { to: 1, ..short },
+                from,
+                to,
+            ),
+            (step, 1, 1, _) if step == N as isize => steps::<T, N>(
+                Axis { from: N as isize, to: 1, ..long },
+                Axis { from: 1, ..short },
+                from,
+                to,
+            ),
+            _ => steps::<T, N>(long, short, from, to),
         }
-    };
-    // The compiler vectorises steps that it knows.
-    if outer.to == N as isize { copy(N as isize) } else { copy(outer.to) }
+    }
 }
 
-/// Copies `N` neighbours to a line each for each step along the inner axis.
+/// As [`unrolled`].
 ///
 /// # Safety
 /// As [`copy_pair`].
-unsafe fn deinterleave<T: Pod, const N: usize>(axes: [Axis; 2], from: *const T, to: *mut T) {
-    let [outer, inner] = axes;
-    debug_assert!(outer.from == 1 && inner.to == 1 && outer.size == N);
-    let copy = |step: isize| {
-        for j in 0..inner.size as isize {
-            for i in 0..N as isize {
-                // SAFETY: a position along the two axes.
-                unsafe { *to.offset(i * outer.to + j) = *from.offset(i + j * step) };
+#[inline(always)]
+unsafe fn steps<T: Pod, const N: usize>(long: Axis, short: Axis, from: *const T, to: *mut T) {
+    debug_assert!(short.size == N);
+    for i in 0..long.size as isize {
+        for j in 0..N as isize {
+            // SAFETY: a position along the two axes.
+            unsafe {
+                *to.offset(i * long.to + j * short.to) =
+                    *from.offset(i * long.from + j * short.from);
             }
         }
-    };
-    // As above.
-    if inner.from == N as isize { copy(N as isize) } else { copy(inner.from) }
+    }
 }
 
 /// Transposes by square blocks, so that source and destination stay in the cache.

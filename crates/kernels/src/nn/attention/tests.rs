@@ -177,3 +177,21 @@ fn keys_with_infinite_operands_are_not_left_out() {
         assert!(infinite == 3 || out.iter().any(|x| x.is_nan()), "{infinite}");
     }
 }
+
+/// Rounded as they are added, masks of both signs may leave a score that their sum would hide.
+#[test]
+fn keys_are_not_left_out_by_several_masks() {
+    let (rows, terms, depth) = (60, 60, 16);
+    let strides = [depth; 4];
+    let (scale, causal, precision) = (0.3, false, Precision::F32);
+    let a = Attention { rows, terms, depth, width: depth, scale, causal, strides, precision };
+    let (q, k, v) =
+        (numbers(rows * depth, 1), numbers(terms * depth, 2), numbers(terms * depth, 3));
+    let (mut up, mut down) = (vec![0.0; terms], vec![0.0; terms]);
+    up[50..].fill(-1e30);
+    down[50..].fill(1e29);
+    let mask = |values| Some(Mask { values, row: 0, column: 1 });
+    let head = |masks| Head { query: &q, key: &k, value: &v, masks, sink: None };
+    assert!(VisibleKeys::new(&a, &head([mask(&up), None]), 0..rows).is_some());
+    assert!(VisibleKeys::new(&a, &head([mask(&up), mask(&down)]), 0..rows).is_none());
+}

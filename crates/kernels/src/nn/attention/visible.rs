@@ -1,8 +1,8 @@
-//! Which keys some rows attend to. The weight of a key that the masks hide is 0 exactly, so keys
+//! Which keys some rows attend to. The weight of a key that the mask hides is 0 exactly, so keys
 //! behind the last one that any of the rows attends to need not be multiplied: half of them in
-//! causal attention, and those of the padding.
+//! causal attention, and padding.
 
-use super::problem::{Attention, Head};
+use super::problem::{Attention, Head, Mask};
 use crate::multiversion;
 use std::ops::Range;
 
@@ -14,25 +14,34 @@ pub(super) const ROWS_WITH_HIDDEN: usize = 42;
 /// that is not 0.
 const MARGIN: f32 = 128.0;
 
+/// More than what rounding adds to a bound, relative to it.
+const ROUNDING: f32 = 1.0001;
+
 /// How many keys the rows of a head attend to.
 pub(super) struct VisibleKeys<'a> {
     attention: &'a Attention,
-    head: &'a Head<'a>,
-    /// No score differs by more than this from what the masks add to it.
+    /// The only mask, unless attention is causal.
+    mask: Option<Mask<'a>>,
+    /// No score differs by more than this from what the mask adds to it.
     bound: f32,
 }
 
 impl<'a> VisibleKeys<'a> {
-    /// `None` if all keys have to be multiplied: if nothing hides the last ones, or if operands are
-    /// not finite or so large that scores could overflow. A weight of 0 times an infinite value is
-    /// NaN, as the definition says.
+    /// `None` if all keys have to be multiplied: if nothing hides the last ones, if several masks
+    /// might cancel each other, or if operands are not finite or so large that scores could
+    /// overflow. A weight of 0 times an infinite value is NaN, as the definition says.
     pub(super) fn new(
         attention: &'a Attention,
-        head: &'a Head<'a>,
+        head: &Head<'a>,
         rows: Range<usize>,
     ) -> Option<VisibleKeys<'a>> {
         let Attention { terms, depth, width, scale, causal, strides, .. } = *attention;
-        let all = VisibleKeys { attention, head, bound: 0.0 };
+        let mask = match head.masks {
+            _ if causal => None,
+            [Some(mask), None] if mask.column == 1 => Some(mask),
+            _ => return None,
+        };
+        let all = VisibleKeys { attention, mask, bound: 0.0 };
         if terms == 0 || head.sink.is_some() || !all.hides(rows.clone()) {
             return None;
         }
@@ -43,6 +52,7 @@ impl<'a> VisibleKeys<'a> {
         let query = largest(head.query, rows, strides[0], depth);
         let key = largest(head.key, 0..terms, strides[1], depth);
         let bound = query * key * depth as f32 * scale.abs();
+        // Far below what overflows.
         (is_finite && bound < f32::MAX / 16.0).then_some(VisibleKeys { bound, ..all })
     }
 
@@ -65,50 +75,23 @@ impl<'a> VisibleKeys<'a> {
 
     /// One more than the last key that row `row` attends to, or `least` if that is more.
     fn last(&self, row: usize, least: usize) -> usize {
-        let Attention { terms, rows, causal, .. } = *self.attention;
-        if causal {
-            return (row + 1).min(terms).max(least);
-        }
+        let Attention { terms, rows, .. } = *self.attention;
+        let Some(mask) = self.mask else { return (row + 1).min(terms).max(least) };
+        let added = &mask.values[row * mask.row..][..terms];
         // Any key tells how large the largest score is at least. Causal masks show the first key
         // or, if that is padding, the row's own; or one between them.
         let own = (row + terms).saturating_sub(rows).min(terms - 1);
-        let some = [0, own / 2, own].map(|key| self.added(row, key));
+        let some = [0, own / 2, own].map(|key| added[key]);
         let most = some.into_iter().fold(f32::NEG_INFINITY, f32::max).min(0.0);
-        // What is added is rounded.
-        let limit = (most - 2.0 * self.bound - MARGIN) * 1.0001;
-        let masks = self.head.masks.map(|mask| {
-            let mask = mask?;
-            let values = &mask.values[row * mask.row..];
-            Some(if mask.column == 0 { &values[..1] } else { &values[..terms] })
-        });
-        match masks {
-            [Some(values), None] | [None, Some(values)] if values.len() == terms => {
-                last_from(values, limit, least)
-            }
-            _ => {
-                let is_seen = |key: &usize| is_seen(self.added(row, *key), limit);
-                (least..terms).rev().find(is_seen).map_or(least, |key| key + 1)
-            }
-        }
+        last_seen(added, (most - 2.0 * self.bound - MARGIN) * ROUNDING, least)
     }
-
-    /// What the masks add to a score.
-    fn added(&self, row: usize, key: usize) -> f32 {
-        let masks = self.head.masks.iter().flatten();
-        masks.map(|mask| mask.values[row * mask.row + key * mask.column]).sum()
-    }
-}
-
-/// Whether what a mask adds leaves a key some weight; NaN has to be seen.
-#[inline(always)]
-fn is_seen(added: f32, limit: f32) -> bool {
-    added >= limit || added.is_nan()
 }
 
 multiversion! {
-    /// One more than the index of the last element that [`is_seen`], or `least` if that is more.
-    fn last_from(values: &[f32], limit: f32, least: usize) -> usize {
-        let is_seen = |x: &f32| is_seen(*x, limit);
+    /// One more than the index of the last element that is at least `limit` or NaN, or `least` if
+    /// that is more.
+    fn last_seen(values: &[f32], limit: f32, least: usize) -> usize {
+        let is_seen = |x: &f32| *x >= limit || x.is_nan();
         let mut end = values.len();
         while end > least {
             let first = end.saturating_sub(64).max(least);
