@@ -4,7 +4,7 @@
 
 mod binary;
 mod deformable;
-mod depthwise;
+pub(crate) mod depthwise;
 mod direct;
 mod dispatch;
 mod memory;

@@ -10,4 +10,5 @@ pub mod range;
 pub mod real;
 pub mod select;
 pub mod sub_byte;
+pub(crate) mod swish;
 pub mod unary;

@@ -60,9 +60,11 @@ impl<R: Real> Rounding<R> for QuantRange<R> {
 /// between two quantized values may round to the other one. NaN becomes 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantizer {
-    low: f32,
-    factor: f32,
-    most: f32,
+    pub(crate) low: f32,
+    /// The factor of the distance from `low`.
+    pub(crate) factor: f32,
+    /// The largest quantized value.
+    pub(crate) most: f32,
 }
 
 impl Quantizer {
@@ -185,6 +187,12 @@ impl<'a> ColumnQuantizers<'a> {
     pub fn alike(to: Quantizer, (scale, low): (f32, f32), columns: usize) -> Vec<f32> {
         let parts = [-to.low, to.factor, scale, low];
         parts.into_iter().flat_map(|of| std::iter::repeat_n(of, columns)).collect()
+    }
+
+    /// For each column, the scale and the number that 0 stands for.
+    pub fn dequantization(&self) -> impl Iterator<Item = (f32, f32)> + use<'a> {
+        let [_, _, scale, low] = self.parts;
+        scale.iter().copied().zip(low.iter().copied())
     }
 
     /// Number of columns with parameters.

@@ -112,7 +112,14 @@ impl<T: Stored<Wide: Real>> StoredReal for T {}
 
 /// 1.5 · 2^23 + 127. Adding it to a small f32 rounds that to an integer, in the low bits of the
 /// sum, with the exponent bias added.
-const ROUND: f32 = 12_583_039.0;
+pub(super) const ROUND: f32 = 12_583_039.0;
+
+/// ln 2 in two parts, negative: the first times an integer below 2^8 is exact.
+pub(super) const MINUS_LN_2: [f32; 2] = [-0.693_145_75, -1.428_606_8e-6];
+
+/// The coefficients of [`exp_factor`], from r⁶ down to r².
+pub(super) const EXP: [f32; 5] =
+    [0.001_381_453_8, 0.008_368_745, 0.041_668_39, 0.166_665_21, 0.499_999_94];
 
 /// The nearest integer to `x / ln 2`, for `x` between -104 and 89; and the same plus [`ROUND`].
 #[inline(always)]
@@ -124,17 +131,20 @@ fn nearest_power(x: f32, log2_e: f32) -> (f32, f32) {
 /// `e^x / 2^n`.
 #[inline(always)]
 fn exp_factor(x: f32, n: f32) -> f32 {
-    let r = n.mul_add(-0.693_145_75, x);
-    let r = n.mul_add(-1.428_606_8e-6, r);
+    let r = n.mul_add(MINUS_LN_2[0], x);
+    let r = n.mul_add(MINUS_LN_2[1], r);
     let square = r * r;
-    let high = 0.001_381_453_8f32.mul_add(r, 0.008_368_745);
-    let low = 0.041_668_39f32.mul_add(r, 0.166_665_21);
-    let p = high.mul_add(square, low).mul_add(r, 0.499_999_94);
+    let high = EXP[0].mul_add(r, EXP[1]);
+    let low = EXP[2].mul_add(r, EXP[3]);
+    let p = high.mul_add(square, low).mul_add(r, EXP[4]);
     p.mul_add(square, r) + 1.0
 }
 
 /// Below this, e to the power of a number is not a normal f32.
-const LEAST_WEIGHT: f32 = -87.3;
+pub(super) const LEAST_WEIGHT: f32 = -87.3;
+
+/// Here, and below -88.4, e to the power of the negative number is infinite.
+pub(super) const LEAST_GATE: f32 = -89.0;
 
 /// 2 to the power of an integer to which [`ROUND`] was added, if the result is a normal number;
 /// 2^128 is infinite.
@@ -230,8 +240,8 @@ impl Real for f32 {
     /// In one step, with one rounding less. Infinite from 2^127.5 on.
     #[inline(always)]
     fn one_and_exp_of_minus(self) -> f32 {
-        // Below -88.4 it is infinite; from 17 on it is 1.
-        let x = if self < -89.0 { -89.0 } else { self };
+        // From 17 on it is 1.
+        let x = if self < LEAST_GATE { LEAST_GATE } else { self };
         let x = if x > -LEAST_WEIGHT { -LEAST_WEIGHT } else { x };
         // The constants change their sign in place of x.
         let (n, shifted) = nearest_power(x, -LOG2_E);

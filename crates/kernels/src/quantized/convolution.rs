@@ -1,12 +1,14 @@
 //! A quantized convolution, from data and filters to requantized outputs.
 
+use super::depthwise::{self, Depthwise};
 use super::input::{self, Data, Image, WindowLayout};
 use super::kernel::{Microkernel, Panel, Sums};
+use super::output::{Columns, To};
 use super::pack::PackedFilters;
 use super::params::QuantParams;
-use super::requantize::{Columns, Requantizer, To, Values};
+use super::requantize::{Requantizer, Values};
 use super::small_oc;
-use super::tile::{Block, MAX_TERMS, OutputRun, WIDTH, has_dot4};
+use super::tile::{Block, MAX_TERMS, OutputRun, Tile, WIDTH, has_dot4};
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
@@ -21,6 +23,8 @@ use crate::quantized::tuning::GEMM_GRAIN;
 pub struct QuantizedConvolution {
     conv: Convolution,
     params: QuantParams,
+    /// The zero points of the channels, if the convolution is depthwise.
+    zero_points: Vec<u8>,
     algorithm: Algorithm,
 }
 
@@ -33,6 +37,8 @@ enum Algorithm {
     Winograd,
     /// By [`small_oc`].
     SmallOc,
+    /// By [`depthwise`].
+    Depthwise,
 }
 
 impl Algorithm {
@@ -69,7 +75,22 @@ impl QuantizedConvolution {
         let terms = conv.taps().checked_mul(conv.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
         let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&conv);
-        fits.then(|| QuantizedConvolution { algorithm: Algorithm::of(&conv), conv, params })
+        fits.then(|| QuantizedConvolution {
+            algorithm: Algorithm::of(&conv),
+            conv,
+            params,
+            zero_points: Vec::new(),
+        })
+    }
+
+    /// The integer depthwise convolution of quantized data, of which each channel has parameters of
+    /// its own. `None` if a channel has several filters or there are three spatial axes.
+    pub fn depthwise(conv: &Convolution, params: &[QuantParams]) -> Option<QuantizedConvolution> {
+        let zero_points = params.iter().map(|params| params.zero_point()).collect();
+        let fits = depthwise::suits(conv) && params.len() == conv.inputs;
+        let params = *params.first()?;
+        let (conv, algorithm) = (conv.clone(), Algorithm::Depthwise);
+        fits.then_some(QuantizedConvolution { conv, params, zero_points, algorithm })
     }
 
     /// Packs filters into an arena. They are given by output channel, then input channel, then tap.
@@ -81,6 +102,9 @@ impl QuantizedConvolution {
             Algorithm::Panels => PackedFilters::new(&self.conv, self.params, to, filters),
             Algorithm::Winograd => winograd::filters(&self.conv, self.params, to, filters),
             Algorithm::SmallOc => small_oc::filters(&self.conv, to.1, filters),
+            Algorithm::Depthwise => {
+                depthwise::filters(&self.conv, &self.zero_points, to.1, filters)
+            }
         }
     }
 
@@ -89,7 +113,27 @@ impl QuantizedConvolution {
         self.conv.is_pointwise()
     }
 
-    /// How the data are quantized.
+    /// The sizes.
+    pub(super) fn conv(&self) -> &Convolution {
+        &self.conv
+    }
+
+    /// Whether windows are multiplied by panels of filters.
+    pub(super) fn is_panels(&self) -> bool {
+        self.algorithm == Algorithm::Panels
+    }
+
+    /// Whether each channel has a filter of its own.
+    pub fn is_depthwise(&self) -> bool {
+        self.algorithm == Algorithm::Depthwise
+    }
+
+    /// The zero points of the channels, if it is depthwise.
+    pub(super) fn zero_points(&self) -> &[u8] {
+        &self.zero_points
+    }
+
+    /// How the data are quantized; the first channel, if each has its own parameters.
     pub fn params(&self) -> QuantParams {
         self.params
     }
@@ -99,10 +143,12 @@ impl QuantizedConvolution {
         let of = match self.algorithm {
             Algorithm::Winograd => "tiles",
             Algorithm::SmallOc => "taps",
+            Algorithm::Depthwise => depthwise::layout(),
             Algorithm::Panels if has_dot4() => "windows",
             Algorithm::Panels => "windows of pairs",
         };
-        format!("integers {:?} {} {of}", self.conv.axes.map(|a| a.taps), self.params.zero_point())
+        let zero_points = (self.params.zero_point(), &self.zero_points);
+        format!("integers {:?} {zero_points:?} {of}", self.conv.axes.map(|a| a.taps))
     }
 
     /// Bytes of packed filters.
@@ -111,6 +157,7 @@ impl QuantizedConvolution {
             Algorithm::Panels => PackedFilters::bytes_for(&self.conv),
             Algorithm::Winograd => winograd::packed_bytes(&self.conv),
             Algorithm::SmallOc => small_oc::packed_bytes(&self.conv),
+            Algorithm::Depthwise => depthwise::packed_bytes(&self.conv),
         }
     }
 
@@ -124,6 +171,7 @@ impl QuantizedConvolution {
             }
             Algorithm::Winograd => bytes + winograd::scratch_bytes(&self.conv, threads),
             Algorithm::SmallOc => small_oc::scratch_bytes(&self.conv, threads),
+            Algorithm::Depthwise => depthwise::scratch_bytes(&self.conv),
         }
     }
 
@@ -139,10 +187,15 @@ impl QuantizedConvolution {
         if has_dot4() {
             (0, 0)
         } else if self.is_pointwise() {
-            (0, input::wide_len(WindowLayout::of(&self.conv), self.blocks_at_a_time()))
+            (0, self.wide_len(self.blocks_at_a_time()))
         } else {
             (input::bytes(&self.conv), 0)
         }
+    }
+
+    /// Elements that are widened for so many blocks of a 1×1 kernel; none for CPUs with dot4.
+    pub(super) fn wide_len(&self, blocks: usize) -> usize {
+        if has_dot4() { 0 } else { input::wide_len(WindowLayout::of(&self.conv), blocks) }
     }
 
     /// Operations, including those on padding.
@@ -154,7 +207,8 @@ impl QuantizedConvolution {
     /// channels as columns.
     ///
     /// # Panics
-    /// When a slice does not have the size of the convolution.
+    /// When a slice does not have the size of the convolution, or the data of a depthwise one are
+    /// f32.
     pub fn run(
         &self,
         (threads, scratch): (&Threads, &ScratchPool),
@@ -164,16 +218,22 @@ impl QuantizedConvolution {
     ) {
         let conv = &self.conv;
         assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
-        let to = match output {
-            Output::F32(to) => To::F32(Slice::new(to)),
-            Output::Quantized(to, quantizers) => To::Quantized(Slice::new(to), quantizers),
-        };
+        let to = To::of(output);
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         if self.algorithm == Algorithm::SmallOc {
             let Operands { data, filters, scales } = operands;
             let (pools, operands) = ((threads, scratch), (data, filters, scales));
             return small_oc::run(conv, self.params, pools, operands, (post_ops, to));
         }
+        if let (Algorithm::Depthwise, Data::Quantized(data)) = (self.algorithm, operands.data) {
+            let Operands { filters, scales, .. } = operands;
+            let mut padding = scratch.take::<u8>(depthwise::scratch_bytes(conv));
+            depthwise::fill_padding(&self.zero_points, &mut padding);
+            let (padding, output) = (&padding[..], to);
+            let depthwise = Depthwise { conv, padding, filters, scales, post_ops, output };
+            return depthwise.run(threads, data);
+        }
+        assert!(self.algorithm != Algorithm::Depthwise, "the data are quantized");
         let mut bytes = scratch.take::<u8>(input::bytes(conv));
         let image = Image::new(conv, self.params, threads, operands.data, &mut bytes);
         let requantizer = |panel: usize| self.requantizer(operands, panel, post_ops, to);
@@ -263,6 +323,17 @@ fn multiply(
 ) {
     let (mut sums, mut values) = (Sums::default(), Values::default());
     for block in blocks {
+        if let Some(affine) = requantizer.in_registers() {
+            for tile in block {
+                for OutputRun { first, row, count } in image.parts(*tile) {
+                    let run = Tile { at: tile.at + first * image.layout.row, count, ..*tile };
+                    // SAFETY: these rows are within the output, and no other task has these columns
+                    // of them.
+                    unsafe { Microkernel::requantize(image, run, panel, affine.from(row)) };
+                }
+            }
+            continue;
+        }
         kernel.multiply(image, block, panel, &mut sums);
         for (tile, sums) in block.iter().zip(sums.tiles()) {
             for OutputRun { first, row, count } in image.parts(*tile) {

@@ -211,6 +211,16 @@ impl<'a> Image<'a> {
         &self.bytes[line + x.min(width - 1) * channels..][..channels]
     }
 
+    /// Neighbouring windows of a 1×1 kernel, from a position on that is counted over the batch.
+    ///
+    /// # Panics
+    /// When the image has no positions.
+    pub(super) fn run_of_windows(&self, first: usize, count: usize) -> Tile {
+        let of_image = self.conv.inside();
+        let (batch, position) = (first / of_image, first % of_image);
+        Tile { at: batch * self.line + position * self.layout.row, count, from: (batch, position) }
+    }
+
     /// Divides the windows into tiles.
     pub(super) fn blocks(&self) -> Blocks<'_> {
         let [_, height, width] = self.conv.axes;

@@ -3,6 +3,7 @@
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Activation, Operand, PostOp};
 use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, clamp_quantized, whole};
+use crate::math::swish::{swish, swish_beta};
 use crate::math::unary::Unary;
 
 /// The number of columns of a panel; all of them if `WHOLE`.
@@ -85,6 +86,8 @@ pub(super) enum LaneOp<'a> {
     /// An addition or multiplication. Its operands begin at the first column of the panel.
     PostOp(PostOp<'a>),
     Activation(Activation),
+    /// Swish, with its factor.
+    Swish(f32),
     /// A function that is called on whole rows, between the operations in registers.
     Call(Unary),
     /// Scales to quantized values, without rounding.
@@ -93,6 +96,11 @@ pub(super) enum LaneOp<'a> {
     ScaleColumns(ColumnQuantizers<'a>),
     /// Rounds to quantized values.
     Round,
+}
+
+/// Whether requantization applies a function in registers; others are called on whole rows.
+pub fn stays_in_registers(function: Unary) -> bool {
+    Activation::of(function).is_some() || swish_beta(function).is_some()
 }
 
 impl<'a> LaneOp<'a> {
@@ -120,9 +128,10 @@ impl<'a> LaneOp<'a> {
                 all.extend([LaneOp::Round, LaneOp::PostOp(scale)]);
                 LaneOp::PostOp(PostOp::Add(Operand::Columns(low)))
             }
-            PostOp::Apply(function) => match Activation::of(function) {
-                Some(activation) => LaneOp::Activation(activation),
-                None => LaneOp::Call(function),
+            PostOp::Apply(function) => match (Activation::of(function), swish_beta(function)) {
+                (Some(activation), _) => LaneOp::Activation(activation),
+                (None, Some(beta)) => LaneOp::Swish(beta),
+                (None, None) => LaneOp::Call(function),
             },
             _ => LaneOp::PostOp(op.from_column(first)),
         };
@@ -224,6 +233,7 @@ impl<'a> LaneOp<'a> {
                 // `append` never makes other post-ops, and calls do not get here.
                 LaneOp::PostOp(_) | LaneOp::Call(_) => {}
                 LaneOp::Activation(activation) => activation.apply(x),
+                LaneOp::Swish(beta) => each!(i, p => swish(x[i][p], beta)),
                 LaneOp::Scale(to) => each!(i, p => to.scaled(x[i][p])),
                 LaneOp::ScaleColumns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
                     for p in 0..P {

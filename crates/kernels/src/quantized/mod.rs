@@ -3,10 +3,14 @@
 //! Sums are exact, so their order does not matter. Each is rounded to f32, and once more when it is
 //! multiplied by the scale of its channel.
 
+mod affine;
 mod convolution;
+mod depthwise;
+mod expanded;
 mod input;
 mod kernel;
 mod lane_op;
+mod output;
 mod pack;
 mod params;
 mod requantize;
@@ -16,7 +20,9 @@ mod tuning;
 mod winograd;
 
 pub use convolution::{Operands, QuantizedConvolution};
+pub use expanded::{ExpandedDepthwise, Stage};
 pub use input::Data;
+pub use lane_op::stays_in_registers;
 pub use pack::PackedFilters;
 pub use params::QuantParams;
 

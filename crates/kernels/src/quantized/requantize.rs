@@ -1,7 +1,10 @@
 //! Requantizes sums: i32 to f32, post-ops, and back to u8 if the output is quantized. Works on a
 //! few rows of a panel at a time, in registers.
 
+use super::affine::{Affine, AffineRows};
+use super::kernel::Microkernel;
 use super::lane_op::{LaneOp, Reach};
+use super::output::{Columns, To};
 use super::tile::{HALF, TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
 use crate::base::par::{Slice, Threads};
@@ -12,47 +15,11 @@ use crate::base::simd::Neon;
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{PostOp, finish};
-use crate::math::quantize::Quantizers;
 use crate::math::unary::unary_f32;
 
 /// Whether every CPU of the target has the vectors. On x86-64 the few without AVX2 take the scalar
 /// path.
 const HAS_VECTORS: bool = cfg!(target_arch = "aarch64");
-
-/// The destination of the results.
-#[derive(Clone, Copy)]
-pub(super) enum To<'a> {
-    /// In f32.
-    F32(Slice<f32>),
-    /// As quantized values.
-    Quantized(Slice<u8>, Quantizers<'a>),
-}
-
-impl To<'_> {
-    /// The destination from `offset` on.
-    ///
-    /// # Safety
-    /// `offset` is within the output.
-    unsafe fn from(self, offset: usize) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                To::F32(to) => To::F32(to.from(offset)),
-                To::Quantized(to, quantizers) => To::Quantized(to.from(offset), quantizers),
-            }
-        }
-    }
-}
-
-/// The columns of a panel; the last panel may have fewer.
-pub(super) struct Columns<'a> {
-    /// The first.
-    pub(super) first: usize,
-    /// Zero-point compensation: what the zero point adds to the sums.
-    pub(super) compensation: &'a [i32],
-    /// Scales of the sums.
-    pub(super) scales: &'a [f32],
-}
 
 /// Arguments and results of a function that is called on whole rows; each thread keeps one.
 #[repr(C, align(64))]
@@ -67,12 +34,21 @@ impl Default for Values {
     }
 }
 
+/// How the sums of a panel are requantized; the results are the same.
+enum Way<'a> {
+    /// A bias and a quantizer.
+    Affine(Box<Affine>),
+    /// Post-ops as lane operations.
+    Lanes(Vec<LaneOp<'a>>),
+    /// Without vectors.
+    Scalar,
+}
+
 /// Requantizes the sums of a panel and writes them.
 pub(super) struct Requantizer<'a> {
     columns: Columns<'a>,
     post_ops: &'a [PostOp<'a>],
-    /// The post-ops as lane operations, if there are vectors.
-    lanes: Option<Vec<LaneOp<'a>>>,
+    way: Way<'a>,
     output: To<'a>,
     /// Rows of the output, and elements in each.
     rows: usize,
@@ -96,19 +72,27 @@ impl<'a> Requantizer<'a> {
             }
             Some(all)
         };
-        Requantizer {
-            lanes: if HAS_VECTORS || isa() > Isa::Portable { lanes() } else { None },
-            columns,
-            post_ops,
-            output,
-            rows,
-            stride,
-        }
+        let lanes = if HAS_VECTORS || isa() > Isa::Portable { lanes() } else { None };
+        let way = lanes.map_or(Way::Scalar, |ops| match Affine::of(&ops, columns.scales.len()) {
+            Some(affine) => Way::Affine(Box::new(affine)),
+            None => Way::Lanes(ops),
+        });
+        Requantizer { way, columns, post_ops, output, rows, stride }
     }
 
     /// Number of columns that are written.
     pub(super) fn width(&self) -> usize {
         self.columns.scales.len()
+    }
+
+    /// All rows of the output, if they are requantized in the registers that have the sums.
+    pub(super) fn in_registers(&self) -> Option<AffineRows<'_>> {
+        let Way::Affine(affine) = &self.way else { return None };
+        let (columns, stride) = (&self.columns, self.stride);
+        // SAFETY: the first row has these columns.
+        let to = unsafe { self.output.from(columns.first) };
+        let rows = AffineRows { affine, columns, to, stride };
+        (Microkernel::requantizes() && rows.fits_registers()).then_some(rows)
     }
 
     /// Writes rows from `row` on.
@@ -123,17 +107,18 @@ impl<'a> Requantizer<'a> {
     ) {
         debug_assert!(row + sums.len() <= self.rows && sums.len() <= TILE_ROWS);
         let values = &mut arguments[..sums.len() * self.width()];
+        let (columns, stride) = (&self.columns, self.stride);
         // SAFETY: the caller's promise.
         unsafe {
-            let to = self.output.from(row * self.stride + self.columns.first);
-            match &self.lanes {
-                Some(ops) => {
-                    let (columns, stride) = (&self.columns, self.stride);
+            let to = self.output.from(row * stride + columns.first);
+            match &self.way {
+                Way::Affine(affine) => AffineRows { affine, columns, to, stride }.write(sums),
+                Way::Lanes(ops) => {
                     let (count, from) = (sums.len(), RowInput::Sums(sums));
                     let rows = RequantizeRows { columns, ops, row, count, from, to, stride };
                     rows.write(values, &mut results[..sums.len() * self.width()]);
                 }
-                None => self.write_scalar(row, sums, values, to),
+                Way::Scalar => self.write_scalar(row, sums, values, to),
             }
         }
     }
@@ -215,12 +200,16 @@ impl RequantizeRows<'_> {
     unsafe fn write(&self, arguments: &mut [f32], results: &mut [f32]) {
         let (width, count) = (self.columns.scales.len(), arguments.len());
         debug_assert!(count == self.count * width && results.len() == count);
-        let (arguments, results) = (Slice::new(arguments), Slice::new(results));
-        let mut left = *self;
         let call = |(at, op): (usize, &LaneOp<'_>)| match op {
             LaneOp::Call(function) => Some((at, *function)),
             _ => None,
         };
+        if self.ops.iter().enumerate().find_map(call).is_none() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.write_in_registers() };
+        }
+        let (arguments, results) = (Slice::new(arguments), Slice::new(results));
+        let mut left = *self;
         // SAFETY: the caller's promise; arguments and results are contiguous rows, and nothing else
         // of them is borrowed.
         unsafe {

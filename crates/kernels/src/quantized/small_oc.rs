@@ -1,11 +1,11 @@
-//! Convolutions to few output channels, for CPUs without dot products of bytes. Quantized values,
-//! filters and their sums are whole numbers that f32 holds exactly, so the f32 kernel whose lanes
-//! are neighbouring outputs computes them. In panels of columns most lanes would be empty.
+//! Convolutions to few output channels, above all for CPUs without dot products of bytes. Quantized
+//! values, filters and their sums are whole numbers that f32 holds exactly, so the f32 kernel whose
+//! lanes are neighbouring outputs computes them. In panels of columns most lanes would be empty.
 
 use super::input::Data;
+use super::output::To;
 use super::pack::PackedFilters;
 use super::params::QuantParams;
-use super::requantize::To;
 use super::tile::has_dot4;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
@@ -20,13 +20,17 @@ use std::ops::Range;
 /// The most products of a quantized value and a weight whose sum is exact in f32.
 const MAX_EXACT_TERMS: usize = (1 << 24) / (255 * 128);
 
+/// Up to so many outputs, a panel of dot4 has fewer products in an instruction that count.
+const FEWER_THAN_DOT4: usize = 3;
+
 /// Positions whose columns are repeated, so that a run of post-ops is long.
 const REPEATS: usize = 32;
 
 /// Whether it pays for a convolution on this CPU; the sums are the same.
 pub(super) fn pays(conv: &Convolution) -> bool {
     let is_exact = conv.taps() * conv.inputs <= MAX_EXACT_TERMS;
-    !has_dot4() && is_exact && small_oc(conv).is_some()
+    let is_faster = !has_dot4() || conv.outputs <= FEWER_THAN_DOT4;
+    is_faster && is_exact && small_oc(conv).is_some()
 }
 
 /// Packs filters for [`run`], given by output channel, then input channel, then tap.

@@ -6,6 +6,16 @@
 /// Multiply-adds that are worth a second thread.
 pub(crate) const GEMM_GRAIN: usize = 1 << 18;
 
+/// Multiply-adds of a depthwise convolution that are worth a second thread.
+pub(crate) const DEPTHWISE_GRAIN: usize = 1 << 16;
+
+/// Below this many bytes, the result of a 1×1 convolution stays in the cache until a depthwise one
+/// reads it: half of L2 on a Zen 5.
+pub(crate) const EXPANDED_BYTES: usize = 512 << 10;
+
+/// The least number of output lines for which a depthwise convolution expands its input itself.
+pub(crate) const EXPANDED_LINES: usize = 32;
+
 /// The least cost of a block of rows, in rows: fewer rows do not hide the latency of the
 /// instructions, and take as long as this many.
 pub(crate) const MIN_ROWS: usize = 4;

@@ -41,6 +41,28 @@ impl IntegerConvolution {
     }
 }
 
+impl IntegerConvolution {
+    /// The data of a run.
+    pub(crate) fn data<'r>(&self, cx: &RunCx<'r>) -> Data<'r> {
+        match self.reads {
+            Reads::F32 { quantizer, channels_first } => {
+                let factors = self.gates.map(|gates| cx.input(gates));
+                let input = Input::channels_last(cx.input(0));
+                Data::F32(Input { channels_first, factors, ..input }, quantizer)
+            }
+            Reads::Quantized => Data::Quantized(cx.input(0)),
+        }
+    }
+
+    /// The output of a run.
+    pub(crate) fn output<'r>(&self, cx: &mut RunCx<'r>) -> Output<'r> {
+        match self.writes {
+            Some(round) => Output::Quantized(cx.output(0), round.quantizers(cx)),
+            None => Output::F32(cx.output(0)),
+        }
+    }
+}
+
 /// The type of the data.
 #[derive(Clone, Copy)]
 pub(crate) enum Reads {
@@ -69,31 +91,11 @@ struct IntegerKernel {
 
 impl Kernel for IntegerKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let IntegerConvolution { quantized, columns, reads, gates, post_ops, writes } =
-            &self.convolution;
-        let data = match *reads {
-            Reads::F32 { quantizer, channels_first } => {
-                let factors = gates.map(|gates| cx.input(gates));
-                let input = Input::channels_last(cx.input(0));
-                Data::F32(Input { channels_first, factors, ..input }, quantizer)
-            }
-            Reads::Quantized => Data::Quantized(cx.input(0)),
-        };
-        let given = cx.input(1);
-        let output = match *writes {
-            Some(round) => Output::Quantized(cx.output(0), round.quantizers(cx)),
-            None => Output::F32(cx.output(0)),
-        };
+        let IntegerConvolution { quantized, columns, post_ops, .. } = &self.convolution;
+        let (data, output) = (self.convolution.data(cx), self.convolution.output(cx));
         let post_ops = bound(post_ops, cx, *columns);
-        let prepare = || quantized.filters(cx.to_arena(), given);
-        let once;
-        let filters = match self.filters.now(cx, || quantized.filters_layout(), prepare) {
-            Some(filters) => filters,
-            None => {
-                once = quantized.filters((cx.threads(), WeightArena::unpooled()), given);
-                &once
-            }
-        };
+        let mut once = None;
+        let filters = packed(quantized, cx, (&self.filters, 1), &mut once);
         let operands = Operands { data, filters, scales: cx.input(2) };
         quantized.run((cx.threads(), cx.scratch_pool()), operands, &post_ops, output);
         Ok(())
@@ -111,5 +113,20 @@ impl Kernel for IntegerKernel {
 
     fn name(&self) -> &'static str {
         "integers"
+    }
+}
+
+/// The packed filters of a convolution, which are an input: kept, or packed once if they change.
+pub(crate) fn packed<'a>(
+    quantized: &QuantizedConvolution,
+    cx: &RunCx<'_>,
+    (kept, input): (&'a Prepacked<PackedFilters>, usize),
+    once: &'a mut Option<PackedFilters>,
+) -> &'a PackedFilters {
+    let given = cx.input(input);
+    let prepare = || quantized.filters(cx.to_arena(), given);
+    match kept.now(cx, || quantized.filters_layout(), prepare) {
+        Some(filters) => filters,
+        None => once.insert(quantized.filters((cx.threads(), WeightArena::unpooled()), given)),
     }
 }

@@ -44,6 +44,14 @@ impl Quantize {
             Quantize::Columns(columns) => Quantizers::Columns(columns.bind(cx)),
         }
     }
+
+    /// The same for a node with `by` more inputs before its operands.
+    pub(crate) fn moved(self, by: usize) -> Quantize {
+        match self {
+            Quantize::Uniform(to) => Quantize::Uniform(to),
+            Quantize::Columns(columns) => Quantize::Columns(Moved(by).quantizers(columns)),
+        }
+    }
 }
 
 /// Binds post-ops to the inputs of a run. Rows of the result have `columns` elements.

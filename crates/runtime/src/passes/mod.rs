@@ -104,6 +104,9 @@ const PASSES: &[(&str, Pass)] = &[
     ("dead code elimination", cleanup::dce::dead_code),
     // Values stay u8 between operations that take quantized values.
     ("quantized propagation", quantization::propagation::keep),
+    // A depthwise convolution expands its quantized input line by line, by the 1×1 convolution
+    // before it.
+    ("inverted bottleneck fusion", fusion::expanded::expand),
     // The next convolution multiplies channels by their gates while it reads them.
     ("squeeze-excitation gate fusion", fusion::se_gate::gate),
     // A depthwise convolution also gives the mean of each channel. The rounding differs.

@@ -249,6 +249,43 @@ fn quantized_values_stay_bytes_through_depthwise_convolutions() {
     }
 }
 
+/// The same with integer filters, which a Reshape has given groups: the depthwise convolution runs
+/// in integers. If its input is large, it expands the lines of it itself.
+#[test]
+fn depthwise_convolutions_between_bytes_run_in_integers() {
+    let near =
+        [("strides", "2,2"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+    let apart = ["fake", "copy", "integers", "integers", "integers", "copy"];
+    let together = ["fake", "copy", "integers", "integers", "copy"];
+    for (height, width, steps) in [(9, 11, &apart[..]), (72, 80, &together)] {
+        let mut g = GraphBuilder::new("inverted bottleneck");
+        let x = g.parameter("x", F32, &format!("1,20,{height},{width}"));
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let filters = integers(&mut g, &[100, 20, 1, 1], 1);
+        let y =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
+        let y = unary(&mut g, "Relu", y);
+        let highs: Vec<f32> = (1..=100).map(|i| i as f32 * 0.05).collect();
+        let (low, high) = (g.constant_f32(&[], &[0.0]), g.constant_f32(&[1, 100, 1, 1], &highs));
+        let round = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
+        let y = round.inputs(&[y, low, high, low, high]).output();
+        let filters = integers(&mut g, &[100, 1, 3, 3], 3);
+        let filters = with_ints(&mut g, "Reshape", filters, &[100, 1, 1, 3, 3]);
+        let depthwise = g.layer("GroupConvolution", "opset1").attributes(&near);
+        let y = depthwise.inputs(&[y, filters]).output();
+        let bias = constant(&mut g, &[1, 100, 1, 1], 4);
+        let y = binary(&mut g, "Add", y, bias);
+        let y = fake_quantized(&mut g, y, -0.64, 1.91);
+        let filters = integers(&mut g, &[24, 100, 1, 1], 2);
+        let y =
+            g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        // Values halfway between two quantized values may round to the other one.
+        check(&graph, &[1, 20, height, width], 0.1, steps);
+    }
+}
+
 /// A fire module as in SqueezeNet: two parallel convolutions with equal quantization, and what
 /// follows. With one more f32 reader, nothing after the first convolution is u8.
 #[test]

@@ -107,6 +107,16 @@ pub(crate) unsafe trait Spread: Vector {
 /// # Safety
 /// As [`Vector`].
 pub(crate) unsafe trait Integral: Vector {
+    /// `self / other`.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn divide(self, other: Self) -> Self;
+    /// The lanes' bits 23 places higher: the low bits of a number become the exponent.
+    ///
+    /// # Safety
+    /// The instruction set must be available.
+    unsafe fn power(self) -> Self;
     /// Differences of i32 in memory, `a - b`, each rounded to f32; unaligned.
     ///
     /// # Safety
@@ -312,6 +322,16 @@ unsafe impl Spread for Portable {
 // SAFETY: portable Rust is available everywhere.
 #[cfg(not(target_arch = "aarch64"))]
 unsafe impl Integral for Portable {
+    #[inline(always)]
+    unsafe fn divide(self, other: Portable) -> Portable {
+        Portable(std::array::from_fn(|i| self.0[i] / other.0[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn power(self) -> Portable {
+        Portable(self.0.map(|x| f32::from_bits(x.to_bits() << 23)))
+    }
+
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Portable {
         debug_assert!(!a.is_null() && !b.is_null());

@@ -111,6 +111,18 @@ unsafe impl Spread for Neon {
 // SAFETY: NEON is part of AArch64.
 unsafe impl Integral for Neon {
     #[inline(always)]
+    unsafe fn divide(self, other: Neon) -> Neon {
+        // SAFETY: NEON is part of AArch64.
+        unsafe { Neon(vdivq_f32(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn power(self) -> Neon {
+        // SAFETY: NEON is part of AArch64.
+        unsafe { Neon(vreinterpretq_f32_s32(vshlq_n_s32::<23>(vreinterpretq_s32_f32(self.0)))) }
+    }
+
+    #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Neon {
         debug_assert!(!a.is_null() && !b.is_null());
         // SAFETY: NEON is part of AArch64, and the caller promises valid memory.

@@ -102,6 +102,18 @@ unsafe impl Spread for Avx2 {
 // SAFETY: `isa` returns it only if the CPU has AVX2.
 unsafe impl Integral for Avx2 {
     #[inline(always)]
+    unsafe fn divide(self, other: Avx2) -> Avx2 {
+        // SAFETY: the caller has AVX2.
+        unsafe { Avx2(_mm256_div_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn power(self) -> Avx2 {
+        // SAFETY: the caller has AVX2.
+        unsafe { Avx2(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(self.0)))) }
+    }
+
+    #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx2 {
         debug_assert!(!a.is_null() && !b.is_null());
         // SAFETY: the caller has AVX2 and promises valid memory.
@@ -344,6 +356,18 @@ unsafe impl Spread for Avx512 {
 
 // SAFETY: `isa` returns it only if the CPU has AVX-512.
 unsafe impl Integral for Avx512 {
+    #[inline(always)]
+    unsafe fn divide(self, other: Avx512) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        unsafe { Avx512(_mm512_div_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn power(self) -> Avx512 {
+        // SAFETY: the caller has AVX-512.
+        unsafe { Avx512(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(self.0)))) }
+    }
+
     #[inline(always)]
     unsafe fn load_differences(a: *const i32, b: *const i32) -> Avx512 {
         debug_assert!(!a.is_null() && !b.is_null());

@@ -4,7 +4,7 @@ use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Spread, Vector};
-use crate::conv::depthwise::tile::{InputLine, MAX_GROUP_CHANNELS};
+use crate::conv::depthwise::tile::{InputLine, MAX_GROUP_CHANNELS, POSITIONS, pixel, positions};
 use crate::gemm::{Out, RegisterPostOps, Window, store};
 use std::ops::Range;
 
@@ -40,30 +40,8 @@ struct Pixels<'a> {
     masks: &'a [u8],
 }
 
-/// Unrolls the body over the positions that neighbouring windows read, so that the compiler knows
-/// which sums a position adds to.
-macro_rules! positions {
-    ($i:ident => $body:block) => {
-        positions!($i => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)
-    };
-    ($i:ident => $body:block; $($n:literal)*) => {
-        $({ const $i: usize = $n; $body })*
-    };
-}
-
-/// The number of those positions.
-const POSITIONS: usize = 19;
-
 /// Neighbouring outputs that are computed at a time if groups have several channels.
 const SEVEN: usize = 7;
-
-/// The window whose tap at offset `tap` reads a position; the position is counted from the first
-/// window's first tap.
-#[inline(always)]
-fn pixel(position: usize, tap: usize, stride: usize) -> Option<usize> {
-    let start = position.checked_sub(tap)?;
-    start.is_multiple_of(stride).then_some(start / stride)
-}
 
 impl Row<'_> {
     /// Computes the line; `masks` has one element per tap.

@@ -3,7 +3,7 @@
 
 mod line;
 mod source;
-mod tile;
+pub(crate) mod tile;
 
 pub use source::DepthwiseInput;
 pub(super) use tile::{accepts_quantized, group_channels};

@@ -1,6 +1,8 @@
 //! Dot products of four bytes by VNNI: u8 rows times i8 columns, added to i32.
 
 use super::rows::{TileRows, in_blocks};
+use crate::base::par::Slice;
+use crate::quantized::affine::AffineRows;
 use crate::quantized::tile::{DOT4_BYTES, HALF, WIDTH};
 use std::arch::x86_64::*;
 
@@ -15,27 +17,65 @@ unsafe fn four(bytes: *const u8) -> i32 {
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
 
+/// What becomes of the sums of some rows.
+pub(super) trait Finish: Copy {
+    /// Takes `R` rows of `P` vectors, from `row` on.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512, and there are so many rows and columns.
+    unsafe fn finish<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]);
+}
+
+/// They are written to rows of [`WIDTH`].
+#[derive(Clone, Copy)]
+pub(super) struct ToSums(pub(super) Slice<i32>);
+
+impl Finish for ToSums {
+    #[inline(always)]
+    unsafe fn finish<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
+        debug_assert!((row + R) * WIDTH <= self.0.count());
+        for i in 0..R {
+            for p in 0..P {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let to = self.0.at((row + i) * WIDTH + 16 * p);
+                    _mm512_storeu_si512(to.cast(), sums[i][p]);
+                }
+            }
+        }
+    }
+}
+
+impl Finish for AffineRows<'_> {
+    #[inline(always)]
+    unsafe fn finish<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
+        debug_assert!(P * 16 <= WIDTH);
+        // SAFETY: the caller's promise.
+        unsafe { self.write_registers(row, sums) }
+    }
+}
+
 /// Sums of the first columns; the others are unspecified.
 ///
 /// # Safety
-/// The CPU has AVX512-VNNI; the rows are within the elements, the panel has their `k`, and `sums`
-/// has a row for each.
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) unsafe fn dot4_avx512(
+/// The CPU has AVX512-VNNI; the rows are within the elements, the panel has their `k`, and `to`
+/// takes a row for each.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
+pub(super) unsafe fn dot4_avx512<F: Finish>(
     tile: &TileRows<'_, u8>,
     panel: &[i8],
     columns: usize,
-    sums: &mut [i32],
+    to: F,
 ) {
-    debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.suit(panel.len(), sums));
+    debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.fits(panel.len()));
     // SAFETY: the caller's promise.
     unsafe {
         match columns {
             ..=HALF => in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
-                dot4_rows_avx512::<R, 1>(tile, row, panel, sums)
+                dot4_rows_avx512::<F, R, 1>(tile, row, panel, to)
             }),
             _ => in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
-                dot4_rows_avx512::<R, 2>(tile, row, panel, sums)
+                dot4_rows_avx512::<F, R, 2>(tile, row, panel, to)
             }),
         }
     }
@@ -43,12 +83,12 @@ pub(super) unsafe fn dot4_avx512(
 
 /// # Safety
 /// As [`dot4_avx512`], for `R` rows from `row` on and `P` vectors of columns.
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
+unsafe fn dot4_rows_avx512<F: Finish, const R: usize, const P: usize>(
     tile: &TileRows<'_, u8>,
     row: usize,
     panel: &[i8],
-    sums: &mut [i32],
+    to: F,
 ) {
     debug_assert!(row + R <= tile.rows && P * 16 <= WIDTH);
     let mut own = [[_mm512_setzero_si512(); P]; R];
@@ -69,12 +109,7 @@ unsafe fn dot4_rows_avx512<const R: usize, const P: usize>(
             }
             b = b.wrapping_add(DOT4_BYTES);
         });
-        for i in 0..R {
-            for p in 0..P {
-                let to = sums[(row + i) * WIDTH + 16 * p..][..16].as_mut_ptr();
-                _mm512_storeu_si512(to.cast(), own[i][p]);
-            }
-        }
+        to.finish(row, &own);
     }
 }
 

@@ -6,18 +6,20 @@ mod dot4;
 pub(super) mod i16;
 pub(super) mod rows;
 
+use super::affine::AffineRows;
 use super::input::{Image, WindowLayout};
 use super::pack::PackedFilters;
-#[cfg(target_arch = "x86_64")]
-use super::tile::has_tiles;
-use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, WIDTH, has_dot4};
+use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH, has_dot4, has_tiles};
 use super::tuning::{I16_CACHE, I16_L1};
-#[cfg(target_arch = "x86_64")]
 use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::base::par::Slice;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx::config::{RowBlock, TileConfig};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx::kernel::multiply_bytes;
+#[cfg(target_arch = "x86_64")]
+use dot4::ToSums;
 use i16::multiply_i16;
 use rows::TileRows;
 
@@ -89,6 +91,40 @@ impl Microkernel {
         }
     }
 
+    /// Computes rows of a tile and requantizes them in registers, if the CPU's instructions leave
+    /// sums there. `to` is where the first goes.
+    ///
+    /// # Safety
+    /// Nobody else uses the rows of the output, which has them.
+    ///
+    /// # Panics
+    /// As [`Microkernel::multiply`].
+    pub(super) unsafe fn requantize(
+        image: &Image<'_>,
+        tile: Tile,
+        Panel { filters, index, columns }: Panel<'_>,
+        to: AffineRows<'_>,
+    ) {
+        debug_assert!(Microkernel::requantizes() && columns == to.columns.scales.len());
+        #[cfg(target_arch = "x86_64")]
+        {
+            let (panel, layout) = (filters.dot4(index), image.layout);
+            let elements = &image.bytes[tile.at..];
+            let rows = TileRows { elements, rows: tile.count, layout };
+            assert!(rows.fits(panel.len()) && is_x86_feature_detected!("avx512vnni"));
+            // SAFETY: the CPU has the instructions; tile and panel have been checked; the caller's
+            // promise.
+            unsafe { dot4::dot4_avx512(&rows, panel, columns, to) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        unreachable!("{:?}", (image.layout, tile, filters, index, columns, to.stride));
+    }
+
+    /// Whether sums are in registers after a multiplication.
+    pub(super) fn requantizes() -> bool {
+        has_dot4() && isa() >= Isa::Avx512 && !has_tiles()
+    }
+
     /// Multiplies by dot products of four bytes.
     #[cfg(target_arch = "x86_64")]
     fn multiply_dot4(
@@ -116,7 +152,7 @@ impl Microkernel {
             unsafe {
                 match isa() {
                     Isa::Avx2 => dot4::dot4_avx2(rows, panel, columns, sums),
-                    _ => dot4::dot4_avx512(rows, panel, columns, sums),
+                    _ => dot4::dot4_avx512(rows, panel, columns, ToSums(Slice::new(sums))),
                 }
             }
         }

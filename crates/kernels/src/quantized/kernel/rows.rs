@@ -13,14 +13,17 @@ pub(in crate::quantized) struct TileRows<'a, T> {
 }
 
 impl<T> TileRows<'_, T> {
-    /// Whether the rows are within the elements, a panel of so many weights has their `k`, and
-    /// `sums` has a row for each.
+    /// As [`TileRows::fits`], and `sums` has a row for each.
     pub(super) fn suit(&self, weights: usize, sums: &[i32]) -> bool {
+        self.fits(weights) && sums.len() >= self.rows * WIDTH
+    }
+
+    /// Whether the rows are within the elements, and a panel of so many weights has their `k`.
+    pub(super) fn fits(&self, weights: usize) -> bool {
         let WindowLayout { row, step, steps, run, runs } = self.layout;
         let last = self.rows.saturating_sub(1) * row + runs.saturating_sub(1) * run;
         (self.rows == 0 || last + steps * step <= self.elements.len())
             && weights == self.layout.k() * WIDTH
-            && sums.len() >= self.rows * WIDTH
     }
 }
 

@@ -6,6 +6,7 @@ use crate::graph::pattern::{either_way, operands};
 use crate::tensor::Tensor;
 use infer::ops::binary::Kind;
 use infer::ops::fake_quantize::FakeQuantize;
+use infer::ops::reshape::Reshape;
 use ir::ElementType;
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ pub(super) fn without_zero_points(net: &Net, node: &Node) -> Option<ValueId> {
     (keeps && zeros.iter().all(|zero| f64::from(zero.abs()) <= TOLERANCE)).then_some(data)
 }
 
-/// The integers times scales that a node makes of integers that were `converted`.
+/// The integers times scales that a node makes of integers that were `converted`, or reshapes.
 pub(super) fn integers(
     net: &Net,
     converted: &HashMap<ValueId, ValueId>,
@@ -39,10 +40,20 @@ pub(super) fn integers(
         let fits = values.element_type() == ElementType::I8 && scales.iter().all(|s| s.is_finite());
         fits.then(|| Integers { values: values.clone(), scales: scales.into() })
     });
-    product.or_else(|| {
+    let rescaled = || {
         let (values, outputs) = values(*node.inputs.first()?)?;
         rescaled(net, node, values, outputs)
-    })
+    };
+    product.or_else(rescaled).or_else(|| reshaped(net, node))
+}
+
+/// The integers of a Reshape that keeps the output channels, as in front of a GroupConvolution.
+fn reshaped(net: &Net, node: &Node) -> Option<Integers> {
+    let data = *node.is::<Reshape>().and(node.inputs.first())?;
+    let Integers { values, scales } = net.values[data].integers.as_deref()?;
+    let sizes = net.sizes(*node.outputs.first()?).filter(|to| to.first() == values.sizes().first());
+    let values = values.part(0, values.element_type(), &sizes?).ok()?;
+    Some(Integers { values, scales: scales.clone() })
 }
 
 /// The integers that a FakeQuantize moves by a zero point and scales: one integer to each level.

@@ -4,6 +4,7 @@ pub(crate) mod bf16;
 pub(crate) mod compressed_gather;
 pub(crate) mod compressed_weights;
 pub(crate) mod decompress;
+mod depthwise;
 pub(crate) mod f16;
 pub(crate) mod integers;
 pub(crate) mod lowering;

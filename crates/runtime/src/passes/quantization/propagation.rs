@@ -1,7 +1,8 @@
 //! Quantized propagation. A quantized convolution quantizes its input while it reads it. If the
 //! producer can quantize its output instead, and every reader takes quantized values, the value
 //! stays u8. Such readers are quantized convolutions, their residuals, depthwise convolutions, max
-//! pooling and Concat of inputs with equal parameters.
+//! pooling and Concat of inputs with equal parameters. Depthwise convolutions between such values
+//! run in integers if their filters are integers.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
@@ -11,6 +12,7 @@ use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput};
 use crate::passes::context::PassCx;
+use crate::passes::quantization::depthwise;
 use crate::passes::quantization::lowering::{column_rounding, rounding};
 use crate::tensor::Tensor;
 use infer::Fact;
@@ -18,6 +20,7 @@ use infer::ops::concat::Concat;
 use infer::ops::fake_quantize::FakeQuantize;
 use ir::ElementType;
 use kernels::quantize::{ColumnQuantizers, Quantizer};
+use kernels::quantized::QuantParams;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -181,6 +184,12 @@ fn accepts(
 fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -> Option<Node> {
     let mut node = net.nodes[i].clone();
     let written = node.outputs.first().and_then(|v| bytes_of(all, *v));
+    let read = node.inputs.first().and_then(|v| bytes_of(all, *v));
+    if let (Some(read), Some(_)) = (read, written)
+        && let Some(params) = quant_params(net, &node, read)
+    {
+        node = depthwise::in_integers(net, &node, &params).unwrap_or(node);
+    }
     if let Some(conv) = node.fused::<IntegerConvolution>() {
         let mut conv = conv.clone();
         for &value in &node.inputs {
@@ -196,7 +205,7 @@ fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -
         node.operation = Operation::Fused(Arc::new(conv));
     } else if let Some(conv) = node.fused::<ChannelsLast>() {
         let mut conv = conv.clone();
-        if let Some(bytes) = node.inputs.first().and_then(|v| bytes_of(all, *v)) {
+        if let Some(bytes) = read {
             conv = conv.with_quantized_input(node.inputs.len())?;
             node.inputs.push(parameters(net, bytes, conv.conv.inputs)?);
         }
@@ -246,6 +255,22 @@ fn reading(
         }
     }
     conv
+}
+
+/// The quantization parameters of each channel of the data of a convolution, if 0 is a quantized
+/// value of each.
+fn quant_params(net: &Net, node: &Node, bytes: Bytes) -> Option<Vec<QuantParams>> {
+    let channels = node.fused::<ChannelsLast>()?.conv.inputs;
+    match bytes {
+        Bytes::Uniform(_, scale, low) => {
+            Some(vec![QuantParams::new(low.into(), scale.into())?; channels])
+        }
+        Bytes::Columns(parameters) => {
+            let parameters = net.values[parameters].constant.as_ref()?.as_slice()?;
+            let columns = ColumnQuantizers::new(parameters, 0.0).dequantization();
+            columns.map(|(scale, low)| QuantParams::new(low.into(), scale.into())).collect()
+        }
+    }
 }
 
 /// The quantization parameters of `channels` channels.

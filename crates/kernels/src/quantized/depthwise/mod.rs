@@ -1,0 +1,210 @@
+//! Depthwise convolutions of quantized values: each channel has its own filter and zero point. The
+//! values that several lines have under the same position of a channel are joined in one lane, and
+//! multiplied by as many taps at once.
+
+mod lanes;
+mod strip;
+#[cfg(test)]
+mod tests;
+
+use super::kernel::i16::widen_panel;
+use super::output::{Columns, To};
+use super::pack::PackedFilters;
+use super::requantize::{Requantizer, Values};
+use super::tile::{DOT4_BYTES, MAX_TERMS, TILE_ROWS, WIDTH};
+use super::tuning::DEPTHWISE_GRAIN;
+use crate::base::aligned_buf::WeightArena;
+use crate::base::par::Threads;
+use crate::conv::Convolution;
+use crate::gemm::{PostOp, Window};
+use lanes::LINES;
+use std::ops::Range;
+use strip::{Strip, StripSums, joins_four};
+
+/// Whether a convolution can run here: each channel has one filter, over two axes at most.
+pub(super) fn suits(conv: &Convolution) -> bool {
+    let [depth, height, width] = conv.axes;
+    let is_depthwise = conv.groups == conv.inputs && conv.outputs == conv.inputs;
+    let is_empty = conv.batch * conv.positions() * conv.inputs * conv.inside() == 0;
+    is_depthwise
+        && !is_empty
+        && depth == Window::NONE
+        && (1..=MAX_TERMS).contains(&conv.taps())
+        && height.is_countable()
+        && width.is_countable()
+}
+
+/// Blocks of a panel: four taps, one below the other, of 32 channels.
+fn blocks(conv: &Convolution) -> usize {
+    let [_, height, width] = conv.axes;
+    height.taps.div_ceil(LINES) * width.taps
+}
+
+/// Bytes of a packed panel: of i8, or of i16 where two lines are joined.
+fn panel_bytes(conv: &Convolution) -> usize {
+    blocks(conv) * DOT4_BYTES * if joins_four() { 1 } else { 2 }
+}
+
+/// Bytes of packed filters.
+pub(super) fn packed_bytes(conv: &Convolution) -> usize {
+    panel_bytes(conv) * conv.outputs.div_ceil(WIDTH)
+}
+
+/// What the packed layout depends on, apart from sizes.
+pub(super) fn layout() -> &'static str {
+    if joins_four() { "lines of four taps" } else { "lines of two taps" }
+}
+
+/// Packs filters, given by channel, then tap.
+///
+/// # Panics
+/// When there are too few.
+pub(super) fn filters(
+    conv: &Convolution,
+    zero_points: &[u8],
+    arena: &WeightArena,
+    filters: &[i8],
+) -> PackedFilters {
+    let (taps, along, bytes) = (conv.taps(), conv.axes[2].taps, panel_bytes(conv));
+    let mut values = arena.alloc(packed_bytes(conv));
+    let mut compensation = vec![0; conv.outputs.next_multiple_of(WIDTH)];
+    let mut narrow = vec![0i8; blocks(conv) * DOT4_BYTES];
+    let panels = filters[..conv.outputs * taps].chunks(WIDTH * taps);
+    let packed = values.elements_mut::<u8>().chunks_exact_mut(bytes);
+    for (i, (own, panel)) in panels.zip(packed).enumerate() {
+        narrow.fill(0);
+        for (c, filter) in own.chunks_exact(taps).enumerate() {
+            for (tap, weight) in filter.iter().enumerate() {
+                let (y, x) = (tap / along, tap % along);
+                let block = y / LINES * along + x;
+                narrow[block * DOT4_BYTES + c * LINES + y % LINES] = *weight;
+            }
+            let total: i32 = filter.iter().map(|weight| i32::from(*weight)).sum();
+            compensation[i * WIDTH + c] = total * i32::from(zero_points[i * WIDTH + c]);
+        }
+        if joins_four() {
+            panel.copy_from_slice(bytemuck::cast_slice(&narrow));
+        } else {
+            widen_panel(&narrow, bytemuck::cast_slice_mut(panel));
+        }
+    }
+    PackedFilters::of_panels(values, bytes, compensation)
+}
+
+/// Bytes of scratch memory: a line of padding.
+pub(super) fn scratch_bytes(conv: &Convolution) -> usize {
+    conv.axes[2].input * conv.inputs
+}
+
+/// Fills a line of padding with the zero points of the channels.
+pub(super) fn fill_padding(zero_points: &[u8], padding: &mut [u8]) {
+    for position in padding.chunks_exact_mut(zero_points.len()) {
+        position.copy_from_slice(zero_points);
+    }
+}
+
+/// What all parts of a convolution share.
+#[derive(Clone, Copy)]
+pub(super) struct Depthwise<'a> {
+    pub(super) conv: &'a Convolution,
+    /// A line of zero points.
+    pub(super) padding: &'a [u8],
+    pub(super) filters: &'a PackedFilters,
+    /// The scales of the sums.
+    pub(super) scales: &'a [f32],
+    pub(super) post_ops: &'a [PostOp<'a>],
+    pub(super) output: To<'a>,
+}
+
+impl<'a> Depthwise<'a> {
+    /// Convolves NHWC data.
+    ///
+    /// # Panics
+    /// When the data do not have the size of the convolution.
+    pub(super) fn run(&self, threads: &Threads, data: &[u8]) {
+        let (conv, len) = (self.conv, self.padding.len());
+        assert_eq!(data.len(), conv.batch * conv.inside() * conv.inputs, "the data differ");
+        let (lines, panels) = (conv.batch * conv.axes[1].output, self.filters.count());
+        let (down, across) = parts(conv, (lines, panels), threads.count());
+        threads.run(down * across, &|task, _| {
+            let range =
+                |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
+            let mut part = self.part(range(panels, across, task % across));
+            for line in range(lines, down, task / across) {
+                let batch = line / conv.axes[1].output;
+                part.compute(line, |y| &data[(batch * conv.axes[1].input + y) * len..][..len]);
+            }
+        });
+    }
+
+    /// Prepares some panels, for one thread.
+    pub(super) fn part(&self, panels: Range<usize>) -> Part<'a> {
+        let panels = panels.map(|panel| (panel, self.requantizer(panel))).collect();
+        Part { whole: *self, panels, sums: StripSums::default(), values: Values::default() }
+    }
+
+    /// The requantizer of a panel's channels.
+    fn requantizer(&self, panel: usize) -> Requantizer<'a> {
+        let (first, all) = (panel * WIDTH, self.scales);
+        let scales = &all[first..all.len().min(first + WIDTH)];
+        let columns = Columns { first, compensation: self.filters.compensation(panel), scales };
+        let rows = self.conv.batch * self.conv.positions();
+        Requantizer::new(columns, self.post_ops, self.output, (rows, self.conv.outputs))
+    }
+}
+
+/// The number of parts that lines and panels are divided into. Panels are divided if there are few
+/// lines, of which each part would read several.
+fn parts(conv: &Convolution, (lines, panels): (usize, usize), threads: usize) -> (usize, usize) {
+    /// Parts for each thread, which even out the speed of the threads.
+    const PARTS: usize = 4;
+    let work = conv.batch * conv.positions() * conv.outputs * conv.taps();
+    if threads == 1 || work <= DEPTHWISE_GRAIN {
+        return (1, 1);
+    }
+    let most = threads * PARTS;
+    if lines >= most * conv.axes[1].taps || panels < threads {
+        (most.min(lines), 1)
+    } else {
+        (1, panels.min(most))
+    }
+}
+
+/// Some panels of a convolution, and what a thread needs to compute them.
+pub(super) struct Part<'a> {
+    whole: Depthwise<'a>,
+    panels: Vec<(usize, Requantizer<'a>)>,
+    sums: StripSums,
+    values: Values,
+}
+
+impl Part<'_> {
+    /// Computes a line of the output, counted over the whole batch. `input` gives the lines of its
+    /// image.
+    pub(super) fn compute<'d>(&mut self, line: usize, input: impl Fn(usize) -> &'d [u8]) {
+        let Depthwise { conv, padding, filters, .. } = self.whole;
+        let [_, height, width] = conv.axes;
+        // Filled up to whole blocks with padding, whose weights are 0.
+        let of_tap = |tap: usize| -> &[u8] {
+            match height.position(line % height.output, tap).filter(|_| tap < height.taps) {
+                Some(y) => input(y),
+                None => padding,
+            }
+        };
+        let lines: Vec<&[u8]> = (0..height.taps.next_multiple_of(LINES)).map(of_tap).collect();
+        for x in (0..width.output).step_by(TILE_ROWS) {
+            let outputs = x..width.output.min(x + TILE_ROWS);
+            for (panel, requantizer) in &self.panels {
+                let channels = panel * WIDTH..panel * WIDTH + requantizer.width();
+                let (lines, outputs) = (&lines[..], outputs.clone());
+                let count = outputs.len();
+                let strip = Strip { conv, lines, padding, channels, outputs };
+                strip.multiply(filters, *panel, &mut self.sums);
+                let (sums, row) = (&self.sums.rows()[..count], line * width.output + x);
+                // SAFETY: these rows are within the output, and no other task has these columns of
+                // them.
+                unsafe { requantizer.write(sums, row, &mut self.values) };
+            }
+        }
+    }
+}

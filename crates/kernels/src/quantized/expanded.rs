@@ -1,0 +1,263 @@
+//! A 1×1 convolution whose result only a depthwise one reads, as in an inverted bottleneck. Each
+//! thread expands a line shortly before it is needed, into a ring of lines that stays in its cache;
+//! the result as a whole, several times as large as the data, is never in memory.
+
+use super::convolution::{Operands, QuantizedConvolution};
+use super::depthwise::{self, Depthwise};
+use super::input::{self, Image};
+use super::kernel::{Microkernel, Panel, Sums};
+use super::output::{Columns, To};
+use super::requantize::{Requantizer, Values};
+use super::tile::{BLOCK_ROWS, TILE_ROWS, Tile, WIDTH};
+use super::tuning::{EXPANDED_BYTES, EXPANDED_LINES};
+use crate::base::par::{Slice, Threads};
+use crate::base::scratch::ScratchPool;
+use crate::gemm::PostOp;
+use crate::math::quantize::{Output, Quantizers};
+use std::ops::Range;
+
+/// Both convolutions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExpandedDepthwise {
+    expand: QuantizedConvolution,
+    depthwise: QuantizedConvolution,
+}
+
+/// The filters and scales of one of the convolutions, and what follows its sums.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage<'a> {
+    /// The operands. The data of the depthwise convolution are not used.
+    pub operands: Operands<'a>,
+    /// Applied to each element, with channels as columns. Those of the 1×1 convolution have no
+    /// matrix operands.
+    pub post_ops: &'a [PostOp<'a>],
+}
+
+impl ExpandedDepthwise {
+    /// A 1×1 convolution, and the depthwise one of its result. `None` if they do not match, or the
+    /// result is so small that it stays in the cache anyway.
+    pub fn new(
+        expand: &QuantizedConvolution,
+        depthwise: &QuantizedConvolution,
+    ) -> Option<ExpandedDepthwise> {
+        let (from, to) = (expand.conv(), depthwise.conv());
+        let matches = expand.is_panels()
+            && expand.is_pointwise()
+            && depthwise.is_depthwise()
+            && from.outputs == to.inputs
+            && from.batch == to.batch
+            && from.positions() == to.inside();
+        let is_large = to.inside() * to.inputs >= EXPANDED_BYTES;
+        let pays = is_large && to.axes[1].output >= EXPANDED_LINES;
+        let (expand, depthwise) = (expand.clone(), depthwise.clone());
+        (matches && pays).then_some(ExpandedDepthwise { expand, depthwise })
+    }
+
+    /// The 1×1 convolution.
+    pub fn expand(&self) -> &QuantizedConvolution {
+        &self.expand
+    }
+
+    /// The depthwise convolution.
+    pub fn depthwise(&self) -> &QuantizedConvolution {
+        &self.depthwise
+    }
+
+    /// Bytes of a line of the result of the 1×1 convolution.
+    fn line(&self) -> usize {
+        depthwise::scratch_bytes(self.depthwise.conv())
+    }
+
+    /// Lines of a ring: from the first to the last that a line of the output needs.
+    fn slots(&self) -> usize {
+        let height = self.depthwise.conv().axes[1];
+        ((height.taps - 1) * height.dilation + 1).min(height.input)
+    }
+
+    /// Elements of scratch memory: bytes of the image and a line of padding, those of a ring for
+    /// each thread, and i16 for each thread.
+    fn scratch_lens(&self) -> (usize, usize, usize) {
+        let wide = self.expand.wide_len(1);
+        (input::bytes(self.expand.conv()) + self.line(), self.slots() * self.line(), wide)
+    }
+
+    /// Bytes of scratch memory for a run on this many threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        let (shared, ring, wide) = self.scratch_lens();
+        shared + (ring + wide * size_of::<i16>()) * threads
+    }
+
+    /// Operations, including those on padding.
+    pub fn flops(&self) -> u64 {
+        self.expand.flops() + self.depthwise.flops()
+    }
+
+    /// Convolves NHWC data. `quantizers` are those between the convolutions.
+    ///
+    /// # Panics
+    /// When a slice does not have the size of its convolution.
+    pub fn run(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (expand, quantizers): (Stage<'_>, Quantizers<'_>),
+        depthwise: Stage<'_>,
+        output: Output<'_>,
+    ) {
+        let (conv, len) = (self.depthwise.conv(), self.line());
+        assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
+        assert_eq!(expand.operands.scales.len(), conv.inputs, "there is a scale for each channel");
+        assert_eq!(depthwise.operands.scales.len(), conv.outputs);
+        let (_, ring, wide) = self.scratch_lens();
+        let mut bytes = scratch.take::<u8>(input::bytes(self.expand.conv()));
+        let Operands { data, filters, scales } = expand.operands;
+        let (from, params) = (self.expand.conv(), self.expand.params());
+        let image = Image::new(from, params, threads, data, &mut bytes);
+        let mut padding = scratch.take::<u8>(len);
+        depthwise::fill_padding(self.depthwise.zero_points(), &mut padding);
+        let mut rings = scratch.take::<u8>(ring * threads.count());
+        let mut wides = scratch.take::<i16>(wide * threads.count());
+        let (rings, wides) = (Slice::new(&mut rings), Slice::new(&mut wides));
+        let second = Depthwise {
+            conv,
+            padding: &padding,
+            filters: depthwise.operands.filters,
+            scales: depthwise.operands.scales,
+            post_ops: depthwise.post_ops,
+            output: To::of(output),
+        };
+        let lines = conv.batch * conv.axes[1].output;
+        // Lines at the borders of parts are expanded twice, so parts must not be small.
+        let parts = if threads.count() == 1 { 1 } else { (2 * threads.count()).min(lines) };
+        threads.run(parts, &|task, worker| {
+            // SAFETY: no two threads are the same worker at a time.
+            let own = unsafe { (rings.part(worker * ring, ring), wides.part(worker * wide, wide)) };
+            let ring = Ring { lines: Slice::new(own.0), len, slots: self.slots() };
+            let to = To::Quantized(ring.lines, quantizers);
+            let size = (ring.slots * conv.axes[2].input, conv.inputs);
+            let panels = (0..filters.count()).map(|panel| {
+                let first = panel * WIDTH;
+                let scales = &scales[first..conv.inputs.min(first + WIDTH)];
+                let compensation = filters.compensation(panel);
+                let columns = Columns { first, compensation, scales };
+                let requantizer = Requantizer::new(columns, expand.post_ops, to, size);
+                (Panel { filters, index: panel, columns: scales.len() }, requantizer)
+            });
+            let mut first = Expansion {
+                image: &image,
+                wide: own.1,
+                width: conv.axes[2].input,
+                panels: panels.collect(),
+                kernel: Microkernel::default(),
+                sums: Sums::default(),
+                values: Values::default(),
+            };
+            let rows = lines * task / parts..lines * (task + 1) / parts;
+            self.part(rows, &ring, &mut first, second);
+        });
+    }
+
+    /// Computes some lines of the output.
+    fn part(
+        &self,
+        rows: Range<usize>,
+        ring: &Ring,
+        expansion: &mut Expansion<'_>,
+        depthwise: Depthwise<'_>,
+    ) {
+        let height = self.depthwise.conv().axes[1];
+        let mut part = depthwise.part(0..depthwise.filters.count());
+        let mut held = (usize::MAX, 0);
+        for line in rows {
+            let (batch, y) = (line / height.output, line % height.output);
+            let needed = height.taps_within(y);
+            let position = |tap: usize| height.position(y, tap).unwrap_or_default();
+            if held.0 != batch {
+                held = (batch, 0);
+            }
+            if let Some(last) = needed.clone().next_back() {
+                for y in held.1.max(position(needed.start))..=position(last) {
+                    expansion.line(batch * height.input + y, ring.slot(y));
+                    held.1 = y + 1;
+                }
+            }
+            // SAFETY: nothing is written to the ring while these are read.
+            part.compute(line, |y| unsafe { ring.line(y) });
+        }
+    }
+}
+
+/// The lines that a thread has expanded last.
+struct Ring {
+    lines: Slice<u8>,
+    /// Bytes of a line.
+    len: usize,
+    slots: usize,
+}
+
+impl Ring {
+    /// The slot of a line.
+    fn slot(&self, line: usize) -> usize {
+        line % self.slots
+    }
+
+    /// A line that has been expanded.
+    ///
+    /// # Safety
+    /// Nobody writes to the ring while the line is in use.
+    unsafe fn line<'a>(&self, line: usize) -> &'a [u8] {
+        // SAFETY: slots are within the ring; the caller's promise.
+        unsafe { self.lines.part(self.slot(line) * self.len, self.len) }
+    }
+}
+
+/// The 1×1 convolution, line by line, and what a thread needs for it.
+struct Expansion<'a> {
+    image: &'a Image<'a>,
+    /// For CPUs without dot4.
+    wide: &'a mut [i16],
+    /// Positions of a line.
+    width: usize,
+    panels: Vec<(Panel<'a>, Requantizer<'a>)>,
+    kernel: Microkernel,
+    sums: Sums,
+    values: Values,
+}
+
+impl Expansion<'_> {
+    /// Expands a line of the data, counted over the whole batch, into a slot of the ring.
+    fn line(&mut self, line: usize, slot: usize) {
+        let (first, row) = (line * self.width, slot * self.width);
+        for x in (0..self.width).step_by(BLOCK_ROWS) {
+            let count = |x: usize| TILE_ROWS.min(self.width.saturating_sub(x));
+            let tile = self.image.run_of_windows(first + x, count(x));
+            let next = match count(x + TILE_ROWS) {
+                0 => Tile { count: 0, ..tile },
+                count => self.image.run_of_windows(first + x + TILE_ROWS, count),
+            };
+            let block = [tile, next];
+            let image = if self.wide.is_empty() {
+                *self.image
+            } else {
+                self.image.widened_for(&[block], self.wide)
+            };
+            for (panel, requantizer) in &self.panels {
+                let mut row = row + x;
+                if let Some(affine) = requantizer.in_registers() {
+                    for tile in block.into_iter().filter(|tile| tile.count > 0) {
+                        // SAFETY: the rows are within the ring, which only this thread uses.
+                        unsafe { Microkernel::requantize(&image, tile, *panel, affine.from(row)) };
+                        row += tile.count;
+                    }
+                    continue;
+                }
+                self.kernel.multiply(&image, &block, *panel, &mut self.sums);
+                let tiles = block.iter().zip(self.sums.tiles()).filter(|(tile, _)| tile.count > 0);
+                for (tile, sums) in tiles {
+                    // SAFETY: the rows are within the ring, which only this thread uses.
+                    unsafe { requantizer.write(&sums[..tile.count], row, &mut self.values) };
+                    row += tile.count;
+                }
+            }
+        }
+    }
+}

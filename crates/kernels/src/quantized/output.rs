@@ -1,0 +1,47 @@
+//! Where requantized sums go, and the columns of a panel.
+
+use crate::base::par::Slice;
+use crate::math::quantize::{Output, Quantizers};
+
+/// The destination of the results.
+#[derive(Clone, Copy)]
+pub(super) enum To<'a> {
+    /// In f32.
+    F32(Slice<f32>),
+    /// As quantized values.
+    Quantized(Slice<u8>, Quantizers<'a>),
+}
+
+impl<'a> To<'a> {
+    /// The whole of an output.
+    pub(super) fn of(output: Output<'a>) -> To<'a> {
+        match output {
+            Output::F32(to) => To::F32(Slice::new(to)),
+            Output::Quantized(to, quantizers) => To::Quantized(Slice::new(to), quantizers),
+        }
+    }
+
+    /// The destination from `offset` on.
+    ///
+    /// # Safety
+    /// `offset` is within the output.
+    pub(super) unsafe fn from(self, offset: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                To::F32(to) => To::F32(to.from(offset)),
+                To::Quantized(to, quantizers) => To::Quantized(to.from(offset), quantizers),
+            }
+        }
+    }
+}
+
+/// The columns of a panel; the last panel may have fewer.
+pub(super) struct Columns<'a> {
+    /// The first.
+    pub(super) first: usize,
+    /// Zero-point compensation: what the zero point adds to the sums.
+    pub(super) compensation: &'a [i32],
+    /// Scales of the sums.
+    pub(super) scales: &'a [f32],
+}
