@@ -20,7 +20,7 @@ pub(crate) fn swish_beta(function: Unary) -> Option<f32> {
 /// The instruction set of `V` is available.
 #[inline(always)]
 pub(crate) unsafe fn swish<V: Integral>(x: V, beta: f32) -> V {
-    debug_assert!(EXP.len() == 5);
+    const { assert!(V::LANES > 1) };
     // SAFETY: the caller's promise.
     unsafe {
         let number = |value: f32| V::splat(value);

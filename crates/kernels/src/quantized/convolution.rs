@@ -171,7 +171,7 @@ impl QuantizedConvolution {
             }
             Algorithm::Winograd => bytes + winograd::scratch_bytes(&self.conv, threads),
             Algorithm::SmallOc => small_oc::scratch_bytes(&self.conv, threads),
-            Algorithm::Depthwise => depthwise::scratch_bytes(&self.conv),
+            Algorithm::Depthwise => depthwise::scratch_bytes(&self.conv, threads),
         }
     }
 
@@ -187,15 +187,10 @@ impl QuantizedConvolution {
         if has_dot4() {
             (0, 0)
         } else if self.is_pointwise() {
-            (0, self.wide_len(self.blocks_at_a_time()))
+            (0, input::wide_len(WindowLayout::of(&self.conv), self.blocks_at_a_time()))
         } else {
             (input::bytes(&self.conv), 0)
         }
-    }
-
-    /// Elements that are widened for so many blocks of a 1×1 kernel; none for CPUs with dot4.
-    pub(super) fn wide_len(&self, blocks: usize) -> usize {
-        if has_dot4() { 0 } else { input::wide_len(WindowLayout::of(&self.conv), blocks) }
     }
 
     /// Operations, including those on padding.
@@ -218,22 +213,28 @@ impl QuantizedConvolution {
     ) {
         let conv = &self.conv;
         assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
-        let to = To::of(output);
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         if self.algorithm == Algorithm::SmallOc {
             let Operands { data, filters, scales } = operands;
             let (pools, operands) = ((threads, scratch), (data, filters, scales));
-            return small_oc::run(conv, self.params, pools, operands, (post_ops, to));
+            let output = (post_ops, To::of(output));
+            return small_oc::run(conv, self.params, pools, operands, output);
         }
         if let (Algorithm::Depthwise, Data::Quantized(data)) = (self.algorithm, operands.data) {
             let Operands { filters, scales, .. } = operands;
-            let mut padding = scratch.take::<u8>(depthwise::scratch_bytes(conv));
+            if !depthwise::joins_four() {
+                let (data, filters) = ((data, &self.zero_points[..]), (filters, scales));
+                let output = (post_ops, output);
+                return depthwise::run_exact(conv, (threads, scratch), data, filters, output);
+            }
+            let mut padding = scratch.take::<u8>(depthwise::line_bytes(conv));
             depthwise::fill_padding(&self.zero_points, &mut padding);
-            let (padding, output) = (&padding[..], to);
+            let (padding, output) = (&padding[..], To::of(output));
             let depthwise = Depthwise { conv, padding, filters, scales, post_ops, output };
             return depthwise.run(threads, data);
         }
         assert!(self.algorithm != Algorithm::Depthwise, "the data are quantized");
+        let to = To::of(output);
         let mut bytes = scratch.take::<u8>(input::bytes(conv));
         let image = Image::new(conv, self.params, threads, operands.data, &mut bytes);
         let requantizer = |panel: usize| self.requantizer(operands, panel, post_ops, to);

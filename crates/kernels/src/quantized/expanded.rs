@@ -4,7 +4,7 @@
 
 use super::convolution::{Operands, QuantizedConvolution};
 use super::depthwise::{self, Depthwise};
-use super::input::{self, Image};
+use super::input::{self, Data, Image};
 use super::kernel::{Microkernel, Panel, Sums};
 use super::output::{Columns, To};
 use super::requantize::{Requantizer, Values};
@@ -65,7 +65,7 @@ impl ExpandedDepthwise {
 
     /// Bytes of a line of the result of the 1×1 convolution.
     fn line(&self) -> usize {
-        depthwise::scratch_bytes(self.depthwise.conv())
+        depthwise::line_bytes(self.depthwise.conv())
     }
 
     /// Lines of a ring: from the first to the last that a line of the output needs.
@@ -74,17 +74,22 @@ impl ExpandedDepthwise {
         ((height.taps - 1) * height.dilation + 1).min(height.input)
     }
 
-    /// Elements of scratch memory: bytes of the image and a line of padding, those of a ring for
-    /// each thread, and i16 for each thread.
-    fn scratch_lens(&self) -> (usize, usize, usize) {
-        let wide = self.expand.wide_len(1);
-        (input::bytes(self.expand.conv()) + self.line(), self.slots() * self.line(), wide)
+    /// Bytes of the result of the 1×1 convolution.
+    fn between_bytes(&self) -> usize {
+        let conv = self.depthwise.conv();
+        conv.batch * conv.inside() * conv.inputs
     }
 
     /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        let (shared, ring, wide) = self.scratch_lens();
-        shared + (ring + wide * size_of::<i16>()) * threads
+        if depthwise::joins_four() {
+            let image = input::bytes(self.expand.conv());
+            image + self.line() + self.slots() * self.line() * threads
+        } else {
+            let (expand, depthwise) = (&self.expand, &self.depthwise);
+            let own = expand.scratch_bytes(threads).max(depthwise.scratch_bytes(threads));
+            self.between_bytes() + own
+        }
     }
 
     /// Operations, including those on padding.
@@ -103,20 +108,37 @@ impl ExpandedDepthwise {
         depthwise: Stage<'_>,
         output: Output<'_>,
     ) {
+        if depthwise::joins_four() {
+            return self.by_lines((threads, scratch), (expand, quantizers), depthwise, output);
+        }
+        // The f32 kernel of these CPUs dequantizes lines of a whole image.
+        let mut between = scratch.take::<u8>(self.between_bytes());
+        let to = Output::Quantized(&mut between, quantizers);
+        self.expand.run((threads, scratch), expand.operands, expand.post_ops, to);
+        let operands = Operands { data: Data::Quantized(&between), ..depthwise.operands };
+        self.depthwise.run((threads, scratch), operands, depthwise.post_ops, output);
+    }
+
+    /// Convolves line by line.
+    fn by_lines(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        (expand, quantizers): (Stage<'_>, Quantizers<'_>),
+        depthwise: Stage<'_>,
+        output: Output<'_>,
+    ) {
         let (conv, len) = (self.depthwise.conv(), self.line());
         assert_eq!(output.len(), conv.batch * conv.positions() * conv.outputs);
         assert_eq!(expand.operands.scales.len(), conv.inputs, "there is a scale for each channel");
         assert_eq!(depthwise.operands.scales.len(), conv.outputs);
-        let (_, ring, wide) = self.scratch_lens();
         let mut bytes = scratch.take::<u8>(input::bytes(self.expand.conv()));
-        let Operands { data, filters, scales } = expand.operands;
         let (from, params) = (self.expand.conv(), self.expand.params());
-        let image = Image::new(from, params, threads, data, &mut bytes);
+        let image = Image::new(from, params, threads, expand.operands.data, &mut bytes);
         let mut padding = scratch.take::<u8>(len);
         depthwise::fill_padding(self.depthwise.zero_points(), &mut padding);
-        let mut rings = scratch.take::<u8>(ring * threads.count());
-        let mut wides = scratch.take::<i16>(wide * threads.count());
-        let (rings, wides) = (Slice::new(&mut rings), Slice::new(&mut wides));
+        let own = self.slots() * len;
+        let mut rings = scratch.take::<u8>(own * threads.count());
+        let rings = Slice::new(&mut rings);
         let second = Depthwise {
             conv,
             padding: &padding,
@@ -130,23 +152,12 @@ impl ExpandedDepthwise {
         let parts = if threads.count() == 1 { 1 } else { (2 * threads.count()).min(lines) };
         threads.run(parts, &|task, worker| {
             // SAFETY: no two threads are the same worker at a time.
-            let own = unsafe { (rings.part(worker * ring, ring), wides.part(worker * wide, wide)) };
-            let ring = Ring { lines: Slice::new(own.0), len, slots: self.slots() };
-            let to = To::Quantized(ring.lines, quantizers);
-            let size = (ring.slots * conv.axes[2].input, conv.inputs);
-            let panels = (0..filters.count()).map(|panel| {
-                let first = panel * WIDTH;
-                let scales = &scales[first..conv.inputs.min(first + WIDTH)];
-                let compensation = filters.compensation(panel);
-                let columns = Columns { first, compensation, scales };
-                let requantizer = Requantizer::new(columns, expand.post_ops, to, size);
-                (Panel { filters, index: panel, columns: scales.len() }, requantizer)
-            });
+            let ring = unsafe { rings.part(worker * own, own) };
+            let ring = Ring { lines: Slice::new(ring), len, slots: self.slots() };
             let mut first = Expansion {
                 image: &image,
-                wide: own.1,
                 width: conv.axes[2].input,
-                panels: panels.collect(),
+                panels: self.panels(expand, To::Quantized(ring.lines, quantizers)),
                 kernel: Microkernel::default(),
                 sums: Sums::default(),
                 values: Values::default(),
@@ -154,6 +165,20 @@ impl ExpandedDepthwise {
             let rows = lines * task / parts..lines * (task + 1) / parts;
             self.part(rows, &ring, &mut first, second);
         });
+    }
+
+    /// The panels of the 1×1 convolution, and their requantizers to the lines of a ring.
+    fn panels<'a>(&self, expand: Stage<'a>, to: To<'a>) -> Vec<(Panel<'a>, Requantizer<'a>)> {
+        let (conv, Operands { filters, scales, .. }) = (self.depthwise.conv(), expand.operands);
+        let size = (self.slots() * conv.axes[2].input, conv.inputs);
+        let panel = |index: usize| {
+            let first = index * WIDTH;
+            let scales = &scales[first..conv.inputs.min(first + WIDTH)];
+            let columns = Columns { first, compensation: filters.compensation(index), scales };
+            let requantizer = Requantizer::new(columns, expand.post_ops, to, size);
+            (Panel { filters, index, columns: scales.len() }, requantizer)
+        };
+        (0..filters.count()).map(panel).collect()
     }
 
     /// Computes some lines of the output.
@@ -213,8 +238,6 @@ impl Ring {
 /// The 1×1 convolution, line by line, and what a thread needs for it.
 struct Expansion<'a> {
     image: &'a Image<'a>,
-    /// For CPUs without dot4.
-    wide: &'a mut [i16],
     /// Positions of a line.
     width: usize,
     panels: Vec<(Panel<'a>, Requantizer<'a>)>,
@@ -235,22 +258,19 @@ impl Expansion<'_> {
                 count => self.image.run_of_windows(first + x + TILE_ROWS, count),
             };
             let block = [tile, next];
-            let image = if self.wide.is_empty() {
-                *self.image
-            } else {
-                self.image.widened_for(&[block], self.wide)
-            };
             for (panel, requantizer) in &self.panels {
                 let mut row = row + x;
                 if let Some(affine) = requantizer.in_registers() {
                     for tile in block.into_iter().filter(|tile| tile.count > 0) {
                         // SAFETY: the rows are within the ring, which only this thread uses.
-                        unsafe { Microkernel::requantize(&image, tile, *panel, affine.from(row)) };
+                        unsafe {
+                            Microkernel::requantize(self.image, tile, *panel, affine.from(row))
+                        };
                         row += tile.count;
                     }
                     continue;
                 }
-                self.kernel.multiply(&image, &block, *panel, &mut self.sums);
+                self.kernel.multiply(self.image, &block, *panel, &mut self.sums);
                 let tiles = block.iter().zip(self.sums.tiles()).filter(|(tile, _)| tile.count > 0);
                 for (tile, sums) in tiles {
                     // SAFETY: the rows are within the ring, which only this thread uses.

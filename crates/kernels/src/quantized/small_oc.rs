@@ -6,7 +6,7 @@ use super::input::Data;
 use super::output::To;
 use super::pack::PackedFilters;
 use super::params::QuantParams;
-use super::tile::has_dot4;
+use super::tile::{MAX_EXACT_TERMS, has_dot4};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
@@ -16,9 +16,6 @@ use crate::gemm::{Operand, PostOp, RegisterPostOps, Strided, apply_post_ops, app
 use crate::math::quantize::{Quantizer, Quantizers};
 use crate::multiversion;
 use std::ops::Range;
-
-/// The most products of a quantized value and a weight whose sum is exact in f32.
-const MAX_EXACT_TERMS: usize = (1 << 24) / (255 * 128);
 
 /// Up to so many outputs, a panel of dot4 has fewer products in an instruction that count.
 const FEWER_THAN_DOT4: usize = 3;

@@ -10,6 +10,9 @@ use crate::quantized::tuning::MIN_ROWS;
 /// The most elements along k: their sum fits 32 bits.
 pub(super) const MAX_TERMS: usize = 1 << 16;
 
+/// The most products of a quantized value and a weight whose sum is exact in f32.
+pub(super) const MAX_EXACT_TERMS: usize = (1 << 24) / (255 * 128);
+
 /// Rows of a tile, with AMX or without.
 pub(super) const TILE_ROWS: usize = 16;
 

@@ -25,7 +25,7 @@ use tile::InputLine;
 ///
 /// # Panics
 /// When there are too few.
-pub(super) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to: &mut [f32]) {
+pub(crate) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to: &mut [f32]) {
     let (taps, channels, along) = (conv.taps(), conv.outputs, conv.axes[2].taps);
     if taps == 0 {
         return;
@@ -45,7 +45,7 @@ pub(super) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to:
 /// # Panics
 /// When a slice does not have the size of the convolution, or the data are quantized and it does
 /// not [`accepts_quantized`].
-pub(super) fn depthwise(
+pub(crate) fn depthwise(
     conv: &Convolution,
     (threads, scratch): (&Threads, &ScratchPool),
     (input, weights): (DepthwiseInput<'_>, &[f32]),

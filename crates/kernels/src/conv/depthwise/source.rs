@@ -14,8 +14,9 @@ use crate::base::simd::Portable as Fallback;
 use crate::base::simd::{Avx2, Avx512};
 use crate::conv::depthwise::tile::accepts_quantized;
 use crate::conv::problem::Convolution;
-use crate::gemm::{PostOp, finish};
+use crate::gemm::{Operand, PostOp, finish};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
+use crate::math::unary::Unary;
 use std::ops::Range;
 
 /// The NHWC input of a depthwise convolution.
@@ -167,6 +168,13 @@ impl<'a> To<'a> {
                 }
                 To::Quantized(to, quantizers) => {
                     let line = std::slice::from_raw_parts_mut(line, positions * channels);
+                    if let Quantizers::Uniform(quantizer) = quantizers
+                        && let Some([scales, bias]) = affine(post_ops, quantizer)
+                    {
+                        let (to, part) = (to.from(first * channels), part.clone());
+                        let quantize = Quantize { quantizer, part, channels, line, to };
+                        return run(Requantize { quantize, scales, bias });
+                    }
                     let own: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_row(first)).collect();
                     finish(&own, 0..positions, part.clone(), channels, Slice::new(line));
                     let (to, part) = (to.from(first * channels), part.clone());
@@ -263,6 +271,69 @@ impl Task for Dequantize<'_> {
                     };
                     let value = q.fma(own(scale), V::splat(-0.0)).add(own(low));
                     value.store_masked(values.as_mut_ptr().add(first + c), count);
+                }
+            }
+        }
+    }
+}
+
+/// The scales and the bias that are all of these post-ops, but for a clamp of what the quantizer
+/// clamps anyway.
+fn affine<'a>(post_ops: &[PostOp<'a>], to: Quantizer) -> Option<[&'a [f32]; 2]> {
+    let [
+        PostOp::Multiply(Operand::Columns(scales)),
+        PostOp::Add(Operand::Columns(bias)),
+        rest @ ..,
+    ] = post_ops
+    else {
+        return None;
+    };
+    let is_clamped = |low: f64, high: f64| to.clamps(low as f32, high as f32);
+    let is_alone = match rest {
+        [] => true,
+        [PostOp::Apply(Unary::Relu {})] => is_clamped(0.0, f64::INFINITY),
+        [PostOp::Apply(Unary::Clamp { low, high })] => is_clamped(*low, *high),
+        _ => false,
+    };
+    is_alone.then_some([scales, bias])
+}
+
+/// Scales some channels of a line, adds a bias, and quantizes them.
+struct Requantize<'a> {
+    quantize: Quantize<'a>,
+    scales: &'a [f32],
+    bias: &'a [f32],
+}
+
+impl Task for Requantize<'_> {
+    #[inline(always)]
+    unsafe fn run<V: Integral>(self) {
+        let Requantize { quantize, scales, bias } = self;
+        let Quantize { quantizer, part, channels, line, to } = quantize;
+        assert!(part.end <= channels && channels <= scales.len().min(bias.len()));
+        for first in (0..line.len()).step_by(channels) {
+            let mut c = part.start;
+            // SAFETY: as in `Quantize`; scales and bias have the channels.
+            unsafe {
+                let all = [line.as_ptr().add(first), scales.as_ptr(), bias.as_ptr()];
+                let scaled = |c: usize| {
+                    let [x, scale, bias] = all.map(|from| V::load(from.add(c)));
+                    quantizer.scaled(x.fma(scale, V::splat(-0.0)).add(bias))
+                };
+                while c + 4 * V::LANES <= part.end {
+                    let four = [0, 1, 2, 3].map(|p| scaled(c + p * V::LANES));
+                    V::store_all_bytes(four, to.at(first + c));
+                    c += 4 * V::LANES;
+                }
+                while c + V::LANES <= part.end {
+                    scaled(c).store_bytes(to.at(first + c));
+                    c += V::LANES;
+                }
+                if c < part.end {
+                    let count = part.end - c;
+                    let [x, scale, bias] = all.map(|from| V::load_masked(from.add(c), count));
+                    let value = x.fma(scale, V::splat(-0.0)).add(bias);
+                    quantizer.scaled(value).store_masked_bytes(to.at(first + c), count);
                 }
             }
         }

@@ -1,35 +1,41 @@
-//! Depthwise convolutions of quantized values: each channel has its own filter and zero point. The
-//! values that several lines have under the same position of a channel are joined in one lane, and
-//! multiplied by as many taps at once.
+//! Depthwise convolutions of quantized values: each channel has its own filter and zero point. With
+//! VNNI, the values that four lines have under the same position of a channel are joined in one
+//! lane, and multiplied by as many taps at once. Elsewhere the f32 kernel computes the same sums:
+//! quantized values, filters and sums are whole numbers that f32 holds exactly.
 
+#[cfg(target_arch = "x86_64")]
 mod lanes;
+mod layout;
 mod strip;
 #[cfg(test)]
 mod tests;
 
-use super::kernel::i16::widen_panel;
 use super::output::{Columns, To};
 use super::pack::PackedFilters;
 use super::requantize::{Requantizer, Values};
-use super::tile::{DOT4_BYTES, MAX_TERMS, TILE_ROWS, WIDTH};
+use super::tile::{DOT4_BYTES, MAX_EXACT_TERMS, TILE_ROWS, WIDTH};
 use super::tuning::DEPTHWISE_GRAIN;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
+use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
-use crate::gemm::{PostOp, Window};
-use lanes::LINES;
+use crate::conv::depthwise::{DepthwiseInput, depthwise, pack_weights};
+use crate::gemm::{Operand, PostOp, Window};
+use crate::math::quantize::{ColumnQuantizers, Output};
+use layout::LINES;
+pub(super) use layout::joins_four;
 use std::ops::Range;
-use strip::{Strip, StripSums, joins_four};
+use strip::{Strip, StripSums};
 
 /// Whether a convolution can run here: each channel has one filter, over two axes at most.
 pub(super) fn suits(conv: &Convolution) -> bool {
     let [depth, height, width] = conv.axes;
-    let is_depthwise = conv.groups == conv.inputs && conv.outputs == conv.inputs;
+    let is_depthwise = conv.is_depthwise() && conv.groups == conv.inputs;
     let is_empty = conv.batch * conv.positions() * conv.inputs * conv.inside() == 0;
     is_depthwise
         && !is_empty
         && depth == Window::NONE
-        && (1..=MAX_TERMS).contains(&conv.taps())
+        && (1..=MAX_EXACT_TERMS).contains(&conv.taps())
         && height.is_countable()
         && width.is_countable()
 }
@@ -40,19 +46,18 @@ fn blocks(conv: &Convolution) -> usize {
     height.taps.div_ceil(LINES) * width.taps
 }
 
-/// Bytes of a packed panel: of i8, or of i16 where two lines are joined.
-fn panel_bytes(conv: &Convolution) -> usize {
-    blocks(conv) * DOT4_BYTES * if joins_four() { 1 } else { 2 }
-}
-
 /// Bytes of packed filters.
 pub(super) fn packed_bytes(conv: &Convolution) -> usize {
-    panel_bytes(conv) * conv.outputs.div_ceil(WIDTH)
+    if joins_four() {
+        blocks(conv) * DOT4_BYTES * conv.outputs.div_ceil(WIDTH)
+    } else {
+        conv.taps() * conv.outputs * size_of::<f32>()
+    }
 }
 
 /// What the packed layout depends on, apart from sizes.
 pub(super) fn layout() -> &'static str {
-    if joins_four() { "lines of four taps" } else { "lines of two taps" }
+    if joins_four() { "lines of four taps" } else { "taps" }
 }
 
 /// Packs filters, given by channel, then tap.
@@ -65,34 +70,60 @@ pub(super) fn filters(
     arena: &WeightArena,
     filters: &[i8],
 ) -> PackedFilters {
-    let (taps, along, bytes) = (conv.taps(), conv.axes[2].taps, panel_bytes(conv));
     let mut values = arena.alloc(packed_bytes(conv));
+    if !joins_four() {
+        let wide: Vec<f32> = filters.iter().map(|weight| f32::from(*weight)).collect();
+        pack_weights(conv, 1, &wide, values.elements_mut());
+        let bytes = values.len();
+        return PackedFilters::of_panels(values, bytes, Vec::new());
+    }
+    let (taps, along, bytes) = (conv.taps(), conv.axes[2].taps, blocks(conv) * DOT4_BYTES);
     let mut compensation = vec![0; conv.outputs.next_multiple_of(WIDTH)];
-    let mut narrow = vec![0i8; blocks(conv) * DOT4_BYTES];
     let panels = filters[..conv.outputs * taps].chunks(WIDTH * taps);
-    let packed = values.elements_mut::<u8>().chunks_exact_mut(bytes);
+    let packed = values.elements_mut::<i8>().chunks_exact_mut(bytes);
     for (i, (own, panel)) in panels.zip(packed).enumerate() {
-        narrow.fill(0);
         for (c, filter) in own.chunks_exact(taps).enumerate() {
             for (tap, weight) in filter.iter().enumerate() {
                 let (y, x) = (tap / along, tap % along);
                 let block = y / LINES * along + x;
-                narrow[block * DOT4_BYTES + c * LINES + y % LINES] = *weight;
+                panel[block * DOT4_BYTES + c * LINES + y % LINES] = *weight;
             }
             let total: i32 = filter.iter().map(|weight| i32::from(*weight)).sum();
             compensation[i * WIDTH + c] = total * i32::from(zero_points[i * WIDTH + c]);
-        }
-        if joins_four() {
-            panel.copy_from_slice(bytemuck::cast_slice(&narrow));
-        } else {
-            widen_panel(&narrow, bytemuck::cast_slice_mut(panel));
         }
     }
     PackedFilters::of_panels(values, bytes, compensation)
 }
 
-/// Bytes of scratch memory: a line of padding.
-pub(super) fn scratch_bytes(conv: &Convolution) -> usize {
+/// Convolves with the f32 kernel, where lines are not joined. Its sums are exact; they are scaled
+/// before the other post-ops.
+///
+/// # Panics
+/// When the data do not have the size of the convolution.
+pub(super) fn run_exact(
+    conv: &Convolution,
+    pools: (&Threads, &ScratchPool),
+    (data, zero_points): (&[u8], &[u8]),
+    (filters, scales): (&PackedFilters, &[f32]),
+    (post_ops, output): (&[PostOp<'_>], Output<'_>),
+) {
+    let low = zero_points.iter().map(|zero| -f32::from(*zero));
+    // Nothing is quantized by these, so that only the scale and the lowest number count.
+    let own = [0.0, 1.0, 1.0].into_iter().flat_map(|x| std::iter::repeat_n(x, conv.inputs));
+    let parameters: Vec<f32> = own.chain(low).collect();
+    let input = DepthwiseInput::Quantized(data, ColumnQuantizers::new(&parameters, 0.0));
+    let scale = PostOp::Multiply(Operand::Columns(scales));
+    let all: Vec<PostOp<'_>> = [scale].into_iter().chain(post_ops.iter().copied()).collect();
+    depthwise(conv, pools, (input, filters.whole_numbers()), &all, (output, &mut []));
+}
+
+/// Bytes of scratch memory for a run on this many threads.
+pub(super) fn scratch_bytes(conv: &Convolution, threads: usize) -> usize {
+    if joins_four() { line_bytes(conv) } else { conv.scratch_bytes(threads) }
+}
+
+/// Bytes of a line of the data.
+pub(super) fn line_bytes(conv: &Convolution) -> usize {
     conv.axes[2].input * conv.inputs
 }
 

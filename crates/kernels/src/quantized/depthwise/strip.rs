@@ -1,29 +1,16 @@
 //! The sums of neighbouring outputs of a line, for the channels of a panel.
 
-use super::lanes::{LINES, Lanes, Pairs};
 #[cfg(target_arch = "x86_64")]
-use super::lanes::{PairsAvx2, Quads};
-#[cfg(target_arch = "x86_64")]
-use crate::base::isa::Isa;
-use crate::base::isa::isa;
+use super::lanes::Quads;
+use super::layout::{LINES, joins_four};
 use crate::conv::Convolution;
+#[cfg(target_arch = "x86_64")]
 use crate::conv::depthwise::tile::{POSITIONS, pixel, positions};
 use crate::quantized::pack::PackedFilters;
+#[cfg(target_arch = "x86_64")]
+use crate::quantized::tile::DOT4_BYTES;
 use crate::quantized::tile::{TILE_ROWS, WIDTH};
 use std::ops::Range;
-
-/// Whether the values of four lines are joined in a lane, and multiplied by VNNI; otherwise those
-/// of two, as i16. Joining four takes a permutation of bytes that the first CPUs with VNNI have
-/// not got.
-pub(super) fn joins_four() -> bool {
-    match isa() {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Amx => {
-            is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512vbmi")
-        }
-        _ => false,
-    }
-}
 
 /// Sums of up to [`TILE_ROWS`] outputs.
 #[repr(C, align(64))]
@@ -68,65 +55,40 @@ impl Strip<'_> {
         assert!(self.lines.len() == height.taps.next_multiple_of(LINES));
         assert!(self.channels.len() <= WIDTH && self.channels.end <= self.conv.inputs);
         assert!(self.outputs.len() <= TILE_ROWS && self.outputs.end <= width.output);
-        let weights = filters.i16_pairs(panel);
-        let blocks = self.lines.len() / LINES * width.taps;
-        assert!(weights.len() == blocks * WIDTH * if joins_four() { 1 } else { 2 });
-        // SAFETY: lines, channels, outputs and weights have been checked; the CPU has the
-        // instructions.
-        unsafe {
-            match isa() {
-                #[cfg(target_arch = "x86_64")]
-                _ if joins_four() => self.avx512(weights, sums),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 | Isa::Avx512 | Isa::Amx => self.avx2(weights, sums),
-                _ => self.all::<Pairs>(weights, sums),
-            }
+        #[cfg(target_arch = "x86_64")]
+        {
+            let weights = filters.dot4(panel);
+            assert!(
+                joins_four() && weights.len() == self.lines.len() / LINES * width.taps * DOT4_BYTES
+            );
+            // SAFETY: lines, channels, outputs and weights have been checked; the CPU has the
+            // instructions.
+            unsafe { self.avx512(weights, sums) }
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        unreachable!("panel {panel} of {filters:?} to {:?}: {}", sums.rows(), joins_four());
     }
+}
 
+#[cfg(target_arch = "x86_64")]
+impl Strip<'_> {
     /// # Safety
-    /// As [`Strip::all`], with AVX-512, VNNI and VBMI.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")]
-    unsafe fn avx512(&self, weights: &[u32], sums: &mut StripSums) {
-        debug_assert!(joins_four());
-        // SAFETY: the caller's promise.
-        unsafe { self.all::<Quads>(weights, sums) }
-    }
-
-    /// # Safety
-    /// As [`Strip::all`], with AVX2.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    unsafe fn avx2(&self, weights: &[u32], sums: &mut StripSums) {
-        debug_assert!(Isa::Avx2.is_available());
-        // SAFETY: the caller's promise.
-        unsafe { self.all::<PairsAvx2>(weights, sums) }
-    }
-
-    /// Computes two vectors of channels after the other.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`; the strip and its weights have been checked as in
+    /// The CPU has AVX-512, VNNI and VBMI; the strip and its weights have been checked as in
     /// [`Strip::multiply`].
-    #[inline(always)]
-    unsafe fn all<V: Lanes>(&self, weights: &[u32], sums: &mut StripSums) {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")]
+    unsafe fn avx512(&self, weights: &[i8], sums: &mut StripSums) {
+        debug_assert!(joins_four());
         let width = self.conv.axes[2];
-        debug_assert!(self.channels.len() <= WIDTH);
-        for first in (0..self.channels.len()).step_by(2 * V::LANES) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                match (width.taps, width.stride, width.dilation) {
-                    // Unrolled windows would need large stack frames in unoptimised builds.
-                    _ if cfg!(unoptimized) || !V::UNROLLED => {
-                        self.each::<V>(self.outputs.clone(), first, weights, sums);
-                    }
-                    (3, 1, 1) => self.near::<V, 3, 1>(first, weights, sums),
-                    (3, 2, 1) => self.near::<V, 3, 2>(first, weights, sums),
-                    (5, 1, 1) => self.near::<V, 5, 1>(first, weights, sums),
-                    (5, 2, 1) => self.near::<V, 5, 2>(first, weights, sums),
-                    _ => self.each::<V>(self.outputs.clone(), first, weights, sums),
-                }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (width.taps, width.stride, width.dilation) {
+                // Unrolled windows would need large stack frames in unoptimised builds.
+                _ if cfg!(unoptimized) => self.each(self.outputs.clone(), weights, sums),
+                (3, 1, 1) => self.near::<3, 1>(weights, sums),
+                (3, 2, 1) => self.near::<3, 2>(weights, sums),
+                (5, 1, 1) => self.near::<5, 1>(weights, sums),
+                (5, 2, 1) => self.near::<5, 2>(weights, sums),
+                _ => self.each(self.outputs.clone(), weights, sums),
             }
         }
     }
@@ -135,36 +97,30 @@ impl Strip<'_> {
     /// The last of several are computed twice if their number is no multiple.
     ///
     /// # Safety
-    /// As [`Strip::all`], from channel `first` of the panel on, for windows as in
-    /// [`Strip::neighbours`].
+    /// As [`Strip::avx512`], for windows as in [`Strip::neighbours`].
     #[inline(always)]
-    unsafe fn near<V: Lanes, const T: usize, const S: usize>(
-        &self,
-        first: usize,
-        weights: &[u32],
-        sums: &mut StripSums,
-    ) {
+    unsafe fn near<const T: usize, const S: usize>(&self, weights: &[i8], sums: &mut StripSums) {
         let Range { start, end } = self.outputs;
-        debug_assert!(end - start <= TILE_ROWS && first < self.channels.len());
+        debug_assert!(end - start <= TILE_ROWS);
         let inside = self.conv.axes[2].inside();
         let inside = inside.start.clamp(start, end)..inside.end.clamp(start, end);
         // SAFETY: the caller's promise; these outputs have all their taps within the input.
         unsafe {
             match inside.len() {
-                8.. if V::REGISTERS >= 32 => {
+                8.. => {
                     for x in inside.clone().step_by(8) {
-                        self.neighbours::<V, 8, T, S>(x.min(inside.end - 8), first, weights, sums);
+                        self.neighbours::<8, T, S>(x.min(inside.end - 8), weights, sums);
                     }
                 }
                 4.. => {
                     for x in inside.clone().step_by(4) {
-                        self.neighbours::<V, 4, T, S>(x.min(inside.end - 4), first, weights, sums);
+                        self.neighbours::<4, T, S>(x.min(inside.end - 4), weights, sums);
                     }
                 }
-                _ => return self.each::<V>(start..end, first, weights, sums),
+                _ => return self.each(start..end, weights, sums),
             }
-            self.each::<V>(start..inside.start, first, weights, sums);
-            self.each::<V>(inside.end..end, first, weights, sums);
+            self.each(start..inside.start, weights, sums);
+            self.each(inside.end..end, weights, sums);
         }
     }
 
@@ -174,36 +130,30 @@ impl Strip<'_> {
     /// # Safety
     /// As [`Strip::near`]; the outputs are within the strip, and all their taps within the input.
     #[inline(always)]
-    unsafe fn neighbours<V: Lanes, const P: usize, const T: usize, const S: usize>(
+    unsafe fn neighbours<const P: usize, const T: usize, const S: usize>(
         &self,
         x: usize,
-        first: usize,
-        weights: &[u32],
+        weights: &[i8],
         StripSums(sums): &mut StripSums,
     ) {
         const { assert!((P - 1) * S + T <= POSITIONS, "windows reach further") };
-        let ([_, height, width], columns) = (self.conv.axes, self.channels.len() - first);
+        let ([_, _, width], columns) = (self.conv.axes, self.channels.len());
         debug_assert!((width.taps, width.stride) == (T, S) && x + P <= self.outputs.end);
         let position = (x * S).wrapping_add_signed(width.start);
         debug_assert!(position + (P - 1) * S + T <= width.input);
-        let (channels, at) =
-            (self.conv.inputs, position * self.conv.inputs + self.channels.start + first);
+        let (channels, at) = (self.conv.inputs, position * self.conv.inputs + self.channels.start);
         // SAFETY: the caller's promise.
         unsafe {
-            let mut own = [[V::zero(); 2]; P];
-            for (i, lines) in self.lines.chunks_exact(V::LINES).enumerate() {
-                if i * V::LINES >= height.taps {
-                    break;
-                }
-                let mut taps = [[V::zero(); 2]; T];
+            let mut own = [[Quads::zero(); 2]; P];
+            for (i, lines) in self.lines.chunks_exact(LINES).enumerate() {
+                let mut taps = [[Quads::zero(); 2]; T];
                 for t in 0..T {
-                    taps[t] = V::weights(weights, block::<V>(i, t, T), first);
+                    taps[t] = Quads::weights(weights, i * T + t);
                 }
-                let mut from = pointers::<V>(lines, at);
-                let room = self.padding.len() - at;
+                let mut from = pointers(lines, at);
                 positions!(I => {
                     if I < (P - 1) * S + T {
-                        let data = V::join(from, room.wrapping_sub(I * channels), columns);
+                        let data = Quads::join(from, columns);
                         for t in 0..T {
                             if let Some(p) = pixel(I, t, S).filter(|p| *p < P) {
                                 for v in 0..2 {
@@ -211,14 +161,14 @@ impl Strip<'_> {
                                 }
                             }
                         }
-                        for line in 0..V::LINES {
+                        for line in 0..LINES {
                             from[line] = from[line].wrapping_add(channels);
                         }
                     }
                 });
             }
             for p in 0..P {
-                V::store(own[p], &mut sums[x + p - self.outputs.start], first);
+                Quads::store(own[p], &mut sums[x + p - self.outputs.start]);
             }
         }
     }
@@ -226,58 +176,42 @@ impl Strip<'_> {
     /// Some outputs, one by one, for any window.
     ///
     /// # Safety
-    /// As [`Strip::all`], from channel `first` of the panel on.
+    /// As [`Strip::avx512`].
     #[inline(always)]
-    unsafe fn each<V: Lanes>(
-        &self,
-        outputs: Range<usize>,
-        first: usize,
-        weights: &[u32],
-        StripSums(sums): &mut StripSums,
-    ) {
-        let ([_, height, width], columns) = (self.conv.axes, self.channels.len() - first);
-        debug_assert!(outputs.end <= self.outputs.end && first < self.channels.len());
-        let channel = self.channels.start + first;
+    unsafe fn each(&self, outputs: Range<usize>, weights: &[i8], StripSums(sums): &mut StripSums) {
+        let ([_, _, width], columns) = (self.conv.axes, self.channels.len());
+        debug_assert!(outputs.end <= self.outputs.end);
+        let channel = self.channels.start;
         // SAFETY: the caller's promise; positions outside the input are not read.
         unsafe {
             for x in outputs {
-                let mut own = [V::zero(); 2];
-                for (i, lines) in self.lines.chunks_exact(V::LINES).enumerate() {
-                    if i * V::LINES >= height.taps {
-                        break;
-                    }
+                let mut own = [Quads::zero(); 2];
+                for (i, lines) in self.lines.chunks_exact(LINES).enumerate() {
                     for t in 0..width.taps {
                         let (from, at) = match width.position(x, t) {
                             Some(at) => (lines, at * self.conv.inputs + channel),
                             None => (&[self.padding; LINES][..], channel),
                         };
-                        let room = self.padding.len() - at;
-                        let data = V::join(pointers::<V>(from, at), room, columns);
-                        let taps = V::weights(weights, block::<V>(i, t, width.taps), first);
+                        let data = Quads::join(pointers(from, at), columns);
+                        let taps = Quads::weights(weights, i * width.taps + t);
                         for v in 0..2 {
                             own[v] = own[v].add_products(data[v], taps[v]);
                         }
                     }
                 }
-                V::store(own, &mut sums[x - self.outputs.start], first);
+                Quads::store(own, &mut sums[x - self.outputs.start]);
             }
         }
     }
 }
 
-/// Where the first lines are from an offset on.
+/// Where four lines are from an offset on.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn pointers<V: Lanes>(lines: &[&[u8]], at: usize) -> [*const u8; LINES] {
+fn pointers(lines: &[&[u8]], at: usize) -> [*const u8; LINES] {
     let mut to = [std::ptr::null(); LINES];
-    for (to, line) in to.iter_mut().zip(lines).take(V::LINES) {
+    for (to, line) in to.iter_mut().zip(lines) {
         *to = line.as_ptr().wrapping_add(at);
     }
     to
-}
-
-/// The index of the weights under tap `t` of the `i`th lines that are joined, in rows of a panel.
-#[inline(always)]
-fn block<V: Lanes>(i: usize, t: usize, taps: usize) -> usize {
-    let parts = LINES / V::LINES;
-    (i / parts * taps + t) * parts + i % parts
 }
