@@ -7,7 +7,8 @@
 
 use super::affinity;
 use super::num::Pod;
-use super::team::{Task, Team, Working, share};
+pub(crate) use super::team::share;
+use super::team::{Task, Team, Working};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};

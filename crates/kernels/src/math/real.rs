@@ -143,7 +143,7 @@ fn exp_factor(x: f32, n: f32) -> f32 {
 /// Below this, e to the power of a number is not a normal f32.
 pub(super) const LEAST_WEIGHT: f32 = -87.3;
 
-/// Here, and below -88.4, e to the power of the negative number is infinite.
+/// Below this, `e^-x` is infinite in f32; so it is below -88.4.
 pub(super) const LEAST_GATE: f32 = -89.0;
 
 /// 2 to the power of an integer to which [`ROUND`] was added, if the result is a normal number;

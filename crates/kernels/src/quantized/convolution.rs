@@ -8,10 +8,10 @@ use super::pack::PackedFilters;
 use super::params::QuantParams;
 use super::requantize::{Requantizer, Values};
 use super::small_oc;
-use super::tile::{Block, MAX_TERMS, OutputRun, Tile, WIDTH, has_dot4};
+use super::tile::{Block, MAX_TERMS, OutputRun, Tile, has_dot4};
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
-use crate::base::par::{Slice, Threads};
+use crate::base::par::{Slice, Threads, share};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::gemm::{PostOp, Window};
@@ -220,20 +220,9 @@ impl QuantizedConvolution {
             let output = (post_ops, To::of(output));
             return small_oc::run(conv, self.params, pools, operands, output);
         }
-        if let (Algorithm::Depthwise, Data::Quantized(data)) = (self.algorithm, operands.data) {
-            let Operands { filters, scales, .. } = operands;
-            if !depthwise::joins_four() {
-                let (data, filters) = ((data, &self.zero_points[..]), (filters, scales));
-                let output = (post_ops, output);
-                return depthwise::run_exact(conv, (threads, scratch), data, filters, output);
-            }
-            let mut padding = scratch.take::<u8>(depthwise::line_bytes(conv));
-            depthwise::fill_padding(&self.zero_points, &mut padding);
-            let (padding, output) = (&padding[..], To::of(output));
-            let depthwise = Depthwise { conv, padding, filters, scales, post_ops, output };
-            return depthwise.run(threads, data);
+        if self.algorithm == Algorithm::Depthwise {
+            return self.run_depthwise((threads, scratch), operands, post_ops, output);
         }
-        assert!(self.algorithm != Algorithm::Depthwise, "the data are quantized");
         let to = To::of(output);
         let mut bytes = scratch.take::<u8>(input::bytes(conv));
         let image = Image::new(conv, self.params, threads, operands.data, &mut bytes);
@@ -243,6 +232,30 @@ impl QuantizedConvolution {
             return winograd::run(conv, (threads, scratch), operands, requantizer);
         }
         self.run_panels((threads, scratch), image, operands.filters, requantizer);
+    }
+
+    /// Convolves each channel with its own filter.
+    ///
+    /// # Panics
+    /// When the data are f32, or do not have the size of the convolution.
+    fn run_depthwise(
+        &self,
+        (threads, scratch): (&Threads, &ScratchPool),
+        Operands { data, filters, scales }: Operands<'_>,
+        post_ops: &[PostOp<'_>],
+        output: Output<'_>,
+    ) {
+        let Data::Quantized(data) = data else { panic!("the data are not quantized") };
+        let (conv, zero_points) = (&self.conv, &self.zero_points);
+        if !depthwise::interleaves_lines() {
+            let (data, filters) = ((data, &zero_points[..]), (filters, scales));
+            let output = (post_ops, output);
+            return depthwise::run_exact(conv, (threads, scratch), data, filters, output);
+        }
+        let mut padding = scratch.take::<u8>(depthwise::line_bytes(conv));
+        depthwise::fill_padding(zero_points, &mut padding);
+        let (padding, output) = (&padding[..], To::of(output));
+        Depthwise { conv, padding, filters, scales, post_ops, output }.run(threads, data);
     }
 
     /// Multiplies the windows of an image by panels of filters.
@@ -262,11 +275,9 @@ impl QuantizedConvolution {
         let parts = self.parts(blocks.count(), filters, threads.count());
         threads.run(parts.0 * parts.1, &|task, worker| {
             let (down, across) = (task / parts.1, task % parts.1);
-            let range =
-                |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
             let blocks: Vec<Block> =
-                range(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
-            let panels = range(filters.count(), parts.1, across);
+                share(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
+            let panels = share(filters.count(), parts.1, across);
             let panels: Vec<_> = panels.map(|panel| (panel, requantizer(panel))).collect();
             let mut kernel = Microkernel::default();
             // SAFETY: no two threads are the same worker at a time.
@@ -306,10 +317,7 @@ impl QuantizedConvolution {
         post_ops: &'a [PostOp<'a>],
         to: To<'a>,
     ) -> Requantizer<'a> {
-        let first = panel * WIDTH;
-        let count = WIDTH.min(self.conv.outputs - first);
-        let scales = &scales[first..][..count];
-        let columns = Columns { first, compensation: filters.compensation(panel), scales };
+        let columns = Columns::of(filters, scales, panel);
         let rows = self.conv.batch * self.conv.positions();
         Requantizer::new(columns, post_ops, to, (rows, self.conv.outputs))
     }

@@ -8,9 +8,9 @@ use super::input::{self, Data, Image};
 use super::kernel::{Microkernel, Panel, Sums};
 use super::output::{Columns, To};
 use super::requantize::{Requantizer, Values};
-use super::tile::{BLOCK_ROWS, TILE_ROWS, Tile, WIDTH};
+use super::tile::{BLOCK_ROWS, TILE_ROWS, Tile};
 use super::tuning::{EXPANDED_BYTES, EXPANDED_LINES};
-use crate::base::par::{Slice, Threads};
+use crate::base::par::{Slice, Threads, share};
 use crate::base::scratch::ScratchPool;
 use crate::gemm::PostOp;
 use crate::math::quantize::{Output, Quantizers};
@@ -82,7 +82,7 @@ impl ExpandedDepthwise {
 
     /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        if depthwise::joins_four() {
+        if depthwise::interleaves_lines() {
             let image = input::bytes(self.expand.conv());
             image + self.line() + self.slots() * self.line() * threads
         } else {
@@ -108,7 +108,7 @@ impl ExpandedDepthwise {
         depthwise: Stage<'_>,
         output: Output<'_>,
     ) {
-        if depthwise::joins_four() {
+        if depthwise::interleaves_lines() {
             return self.by_lines((threads, scratch), (expand, quantizers), depthwise, output);
         }
         // The f32 kernel of these CPUs dequantizes lines of a whole image.
@@ -162,8 +162,7 @@ impl ExpandedDepthwise {
                 sums: Sums::default(),
                 values: Values::default(),
             };
-            let rows = lines * task / parts..lines * (task + 1) / parts;
-            self.part(rows, &ring, &mut first, second);
+            self.part(share(lines, parts, task), &ring, &mut first, second);
         });
     }
 
@@ -172,11 +171,9 @@ impl ExpandedDepthwise {
         let (conv, Operands { filters, scales, .. }) = (self.depthwise.conv(), expand.operands);
         let size = (self.slots() * conv.axes[2].input, conv.inputs);
         let panel = |index: usize| {
-            let first = index * WIDTH;
-            let scales = &scales[first..conv.inputs.min(first + WIDTH)];
-            let columns = Columns { first, compensation: filters.compensation(index), scales };
+            let columns = Columns::of(filters, scales, index);
             let requantizer = Requantizer::new(columns, expand.post_ops, to, size);
-            (Panel { filters, index, columns: scales.len() }, requantizer)
+            (Panel { filters, index, columns: requantizer.width() }, requantizer)
         };
         (0..filters.count()).map(panel).collect()
     }

@@ -1,5 +1,7 @@
 //! Where requantized sums go, and the columns of a panel.
 
+use super::pack::PackedFilters;
+use super::tile::WIDTH;
 use crate::base::par::Slice;
 use crate::math::quantize::{Output, Quantizers};
 
@@ -44,4 +46,13 @@ pub(super) struct Columns<'a> {
     pub(super) compensation: &'a [i32],
     /// Scales of the sums.
     pub(super) scales: &'a [f32],
+}
+
+impl<'a> Columns<'a> {
+    /// The columns of a panel, with `scales` for all columns.
+    pub(super) fn of(filters: &'a PackedFilters, scales: &'a [f32], panel: usize) -> Columns<'a> {
+        let first = panel * WIDTH;
+        let scales = &scales[first..scales.len().min(first + WIDTH)];
+        Columns { first, compensation: filters.compensation(panel), scales }
+    }
 }

@@ -256,8 +256,8 @@ fn depthwise_convolutions_between_bytes_run_in_integers() {
     let near =
         [("strides", "2,2"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
     let apart = ["fake", "copy", "integers", "integers", "integers", "copy"];
-    let together = ["fake", "copy", "integers", "integers", "copy"];
-    for (height, width, steps) in [(9, 11, &apart[..]), (72, 80, &together)] {
+    let fused = ["fake", "copy", "integers", "integers", "copy"];
+    for (height, width, steps) in [(9, 11, &apart[..]), (72, 80, &fused)] {
         let mut g = GraphBuilder::new("inverted bottleneck");
         let x = g.parameter("x", F32, &format!("1,20,{height},{width}"));
         let x = fake_quantized(&mut g, x, -1.28, 1.27);

@@ -309,33 +309,16 @@ impl Task for Requantize<'_> {
     #[inline(always)]
     unsafe fn run<V: Integral>(self) {
         let Requantize { quantize, scales, bias } = self;
-        let Quantize { quantizer, part, channels, line, to } = quantize;
-        assert!(part.end <= channels && channels <= scales.len().min(bias.len()));
-        for first in (0..line.len()).step_by(channels) {
-            let mut c = part.start;
-            // SAFETY: as in `Quantize`; scales and bias have the channels.
-            unsafe {
-                let all = [line.as_ptr().add(first), scales.as_ptr(), bias.as_ptr()];
-                let scaled = |c: usize| {
-                    let [x, scale, bias] = all.map(|from| V::load(from.add(c)));
-                    quantizer.scaled(x.fma(scale, V::splat(-0.0)).add(bias))
+        assert!(quantize.channels <= scales.len().min(bias.len()));
+        // SAFETY: the caller's promise; scales and bias have the channels.
+        unsafe {
+            quantize.each::<V>(|x, c, count| {
+                let of = |own: &[f32]| {
+                    let from = own.as_ptr().add(c);
+                    if count == V::LANES { V::load(from) } else { V::load_masked(from, count) }
                 };
-                while c + 4 * V::LANES <= part.end {
-                    let four = [0, 1, 2, 3].map(|p| scaled(c + p * V::LANES));
-                    V::store_all_bytes(four, to.at(first + c));
-                    c += 4 * V::LANES;
-                }
-                while c + V::LANES <= part.end {
-                    scaled(c).store_bytes(to.at(first + c));
-                    c += V::LANES;
-                }
-                if c < part.end {
-                    let count = part.end - c;
-                    let [x, scale, bias] = all.map(|from| V::load_masked(from.add(c), count));
-                    let value = x.fma(scale, V::splat(-0.0)).add(bias);
-                    quantizer.scaled(value).store_masked_bytes(to.at(first + c), count);
-                }
-            }
+                x.fma(of(scales), V::splat(-0.0)).add(of(bias))
+            });
         }
     }
 }
@@ -352,6 +335,19 @@ struct Quantize<'a> {
 impl Task for Quantize<'_> {
     #[inline(always)]
     unsafe fn run<V: Integral>(self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.each::<V>(|x, _, _| x) }
+    }
+}
+
+impl Quantize<'_> {
+    /// Quantizes what `value` makes of each vector, given its first channel and the number of
+    /// channels in it.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    unsafe fn each<V: Integral>(self, value: impl Fn(V, usize, usize) -> V) {
         let Quantize { quantizer, part, channels, line, to } = self;
         assert!(part.end <= channels);
         for first in (0..line.len()).step_by(channels) {
@@ -360,7 +356,7 @@ impl Task for Quantize<'_> {
             // written.
             unsafe {
                 let from = |c: usize| line.as_ptr().add(first + c);
-                let scaled = |c: usize| quantizer.scaled(V::load(from(c)));
+                let scaled = |c: usize| quantizer.scaled(value(V::load(from(c)), c, V::LANES));
                 while c + 4 * V::LANES <= part.end {
                     let four = [0, 1, 2, 3].map(|p| scaled(c + p * V::LANES));
                     V::store_all_bytes(four, to.at(first + c));
@@ -372,8 +368,8 @@ impl Task for Quantize<'_> {
                 }
                 if c < part.end {
                     let count = part.end - c;
-                    let value = V::load_masked(from(c), count);
-                    quantizer.scaled(value).store_masked_bytes(to.at(first + c), count);
+                    let last = value(V::load_masked(from(c), count), c, count);
+                    quantizer.scaled(last).store_masked_bytes(to.at(first + c), count);
                 }
             }
         }

@@ -7,9 +7,9 @@ use crate::base::isa::isa;
 /// Lines of taps in a block of a packed panel.
 pub(super) const LINES: usize = 4;
 
-/// Whether the values of four lines are joined in a lane. That takes VNNI and a permutation of
-/// bytes that the first CPUs with VNNI have not got.
-pub(in crate::quantized) fn joins_four() -> bool {
+/// Whether four lines are interleaved channel by channel. That takes VNNI and the byte permutation
+/// of VBMI, which the first CPUs with VNNI lack.
+pub(in crate::quantized) fn interleaves_lines() -> bool {
     match isa() {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Amx => {

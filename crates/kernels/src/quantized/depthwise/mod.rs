@@ -1,11 +1,11 @@
 //! Depthwise convolutions of quantized values: each channel has its own filter and zero point. With
-//! VNNI, the values that four lines have under the same position of a channel are joined in one
-//! lane, and multiplied by as many taps at once. Elsewhere the f32 kernel computes the same sums:
-//! quantized values, filters and sums are whole numbers that f32 holds exactly.
+//! VNNI, four lines are interleaved channel by channel, so that a dot product of four bytes covers
+//! four taps, one below the other. Elsewhere the f32 kernel computes the same sums: quantized
+//! values, filters and sums are whole numbers that f32 holds exactly.
 
-#[cfg(target_arch = "x86_64")]
-mod lanes;
 mod layout;
+#[cfg(target_arch = "x86_64")]
+mod quads;
 mod strip;
 #[cfg(test)]
 mod tests;
@@ -16,14 +16,14 @@ use super::requantize::{Requantizer, Values};
 use super::tile::{DOT4_BYTES, MAX_EXACT_TERMS, TILE_ROWS, WIDTH};
 use super::tuning::DEPTHWISE_GRAIN;
 use crate::base::aligned_buf::WeightArena;
-use crate::base::par::Threads;
+use crate::base::par::{Threads, share};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::conv::depthwise::{DepthwiseInput, depthwise, pack_weights};
 use crate::gemm::{Operand, PostOp, Window};
 use crate::math::quantize::{ColumnQuantizers, Output};
 use layout::LINES;
-pub(super) use layout::joins_four;
+pub(super) use layout::interleaves_lines;
 use std::ops::Range;
 use strip::{Strip, StripSums};
 
@@ -31,7 +31,7 @@ use strip::{Strip, StripSums};
 pub(super) fn suits(conv: &Convolution) -> bool {
     let [depth, height, width] = conv.axes;
     let is_depthwise = conv.is_depthwise() && conv.groups == conv.inputs;
-    let is_empty = conv.batch * conv.positions() * conv.inputs * conv.inside() == 0;
+    let is_empty = [conv.batch, conv.positions(), conv.inputs, conv.inside()].contains(&0);
     is_depthwise
         && !is_empty
         && depth == Window::NONE
@@ -48,7 +48,7 @@ fn blocks(conv: &Convolution) -> usize {
 
 /// Bytes of packed filters.
 pub(super) fn packed_bytes(conv: &Convolution) -> usize {
-    if joins_four() {
+    if interleaves_lines() {
         blocks(conv) * DOT4_BYTES * conv.outputs.div_ceil(WIDTH)
     } else {
         conv.taps() * conv.outputs * size_of::<f32>()
@@ -57,7 +57,7 @@ pub(super) fn packed_bytes(conv: &Convolution) -> usize {
 
 /// What the packed layout depends on, apart from sizes.
 pub(super) fn layout() -> &'static str {
-    if joins_four() { "lines of four taps" } else { "taps" }
+    if interleaves_lines() { "interleaved taps" } else { "taps" }
 }
 
 /// Packs filters, given by channel, then tap.
@@ -71,7 +71,7 @@ pub(super) fn filters(
     filters: &[i8],
 ) -> PackedFilters {
     let mut values = arena.alloc(packed_bytes(conv));
-    if !joins_four() {
+    if !interleaves_lines() {
         let wide: Vec<f32> = filters.iter().map(|weight| f32::from(*weight)).collect();
         pack_weights(conv, 1, &wide, values.elements_mut());
         let bytes = values.len();
@@ -95,8 +95,8 @@ pub(super) fn filters(
     PackedFilters::of_panels(values, bytes, compensation)
 }
 
-/// Convolves with the f32 kernel, where lines are not joined. Its sums are exact; they are scaled
-/// before the other post-ops.
+/// Convolves with the f32 kernel, where lines are not interleaved. Its sums are exact; they are
+/// scaled before the other post-ops.
 ///
 /// # Panics
 /// When the data do not have the size of the convolution.
@@ -119,7 +119,7 @@ pub(super) fn run_exact(
 
 /// Bytes of scratch memory for a run on this many threads.
 pub(super) fn scratch_bytes(conv: &Convolution, threads: usize) -> usize {
-    if joins_four() { line_bytes(conv) } else { conv.scratch_bytes(threads) }
+    if interleaves_lines() { line_bytes(conv) } else { conv.scratch_bytes(threads) }
 }
 
 /// Bytes of a line of the data.
@@ -158,10 +158,8 @@ impl<'a> Depthwise<'a> {
         let (lines, panels) = (conv.batch * conv.axes[1].output, self.filters.count());
         let (down, across) = parts(conv, (lines, panels), threads.count());
         threads.run(down * across, &|task, _| {
-            let range =
-                |count: usize, parts: usize, i: usize| count * i / parts..count * (i + 1) / parts;
-            let mut part = self.part(range(panels, across, task % across));
-            for line in range(lines, down, task / across) {
+            let mut part = self.part(share(panels, across, task % across));
+            for line in share(lines, down, task / across) {
                 let batch = line / conv.axes[1].output;
                 part.compute(line, |y| &data[(batch * conv.axes[1].input + y) * len..][..len]);
             }
@@ -176,9 +174,7 @@ impl<'a> Depthwise<'a> {
 
     /// The requantizer of a panel's channels.
     fn requantizer(&self, panel: usize) -> Requantizer<'a> {
-        let (first, all) = (panel * WIDTH, self.scales);
-        let scales = &all[first..all.len().min(first + WIDTH)];
-        let columns = Columns { first, compensation: self.filters.compensation(panel), scales };
+        let columns = Columns::of(self.filters, self.scales, panel);
         let rows = self.conv.batch * self.conv.positions();
         Requantizer::new(columns, self.post_ops, self.output, (rows, self.conv.outputs))
     }

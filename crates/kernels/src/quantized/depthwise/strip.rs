@@ -1,8 +1,10 @@
 //! The sums of neighbouring outputs of a line, for the channels of a panel.
 
+use super::layout::LINES;
 #[cfg(target_arch = "x86_64")]
-use super::lanes::Quads;
-use super::layout::{LINES, joins_four};
+use super::layout::interleaves_lines;
+#[cfg(target_arch = "x86_64")]
+use super::quads::Quads;
 use crate::conv::Convolution;
 #[cfg(target_arch = "x86_64")]
 use crate::conv::depthwise::tile::{POSITIONS, pixel, positions};
@@ -47,6 +49,7 @@ impl Strip<'_> {
     ///
     /// # Panics
     /// When the strip is not within the convolution, or the lines have another length.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
     pub(super) fn multiply(&self, filters: &PackedFilters, panel: usize, sums: &mut StripSums) {
         let [_, height, width] = self.conv.axes;
         let len = width.input * self.conv.inputs;
@@ -58,15 +61,14 @@ impl Strip<'_> {
         #[cfg(target_arch = "x86_64")]
         {
             let weights = filters.dot4(panel);
-            assert!(
-                joins_four() && weights.len() == self.lines.len() / LINES * width.taps * DOT4_BYTES
-            );
+            let blocks = self.lines.len() / LINES * width.taps;
+            assert!(interleaves_lines() && weights.len() == blocks * DOT4_BYTES);
             // SAFETY: lines, channels, outputs and weights have been checked; the CPU has the
             // instructions.
             unsafe { self.avx512(weights, sums) }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        unreachable!("panel {panel} of {filters:?} to {:?}: {}", sums.rows(), joins_four());
+        unreachable!("lines are interleaved on x86-64 only");
     }
 }
 
@@ -77,7 +79,7 @@ impl Strip<'_> {
     /// [`Strip::multiply`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")]
     unsafe fn avx512(&self, weights: &[i8], sums: &mut StripSums) {
-        debug_assert!(joins_four());
+        debug_assert!(interleaves_lines());
         let width = self.conv.axes[2];
         // SAFETY: the caller's promise.
         unsafe {
@@ -125,7 +127,7 @@ impl Strip<'_> {
     }
 
     /// `P` neighbours from `x` on, with `T` taps and stride `S` along the line, known to the
-    /// compiler: each position is joined once for all windows over it.
+    /// compiler: each position is interleaved once for all windows over it.
     ///
     /// # Safety
     /// As [`Strip::near`]; the outputs are within the strip, and all their taps within the input.
@@ -153,7 +155,7 @@ impl Strip<'_> {
                 let mut from = pointers(lines, at);
                 positions!(I => {
                     if I < (P - 1) * S + T {
-                        let data = Quads::join(from, columns);
+                        let data = Quads::interleave(from, columns);
                         for t in 0..T {
                             if let Some(p) = pixel(I, t, S).filter(|p| *p < P) {
                                 for v in 0..2 {
@@ -192,7 +194,7 @@ impl Strip<'_> {
                             Some(at) => (lines, at * self.conv.inputs + channel),
                             None => (&[self.padding; LINES][..], channel),
                         };
-                        let data = Quads::join(pointers(from, at), columns);
+                        let data = Quads::interleave(pointers(from, at), columns);
                         let taps = Quads::weights(weights, i * width.taps + t);
                         for v in 0..2 {
                             own[v] = own[v].add_products(data[v], taps[v]);

@@ -110,7 +110,7 @@ fn parts_cover_the_output() {
     }
 }
 
-/// A 1×1 convolution and the depthwise one of its result give the same together as one after the
+/// A 1×1 convolution fused with the depthwise one of its result gives the same as one after the
 /// other, on any number of threads.
 #[test]
 fn expanded_lines_are_those_of_the_whole() {
@@ -138,7 +138,7 @@ fn expanded_lines_are_those_of_the_whole() {
         let post_ops = [PostOp::Add(Operand::Columns(&bias))];
         let between = Quantizer::new(-200.0, 200.0, 256).expect("the limits differ");
         let to = Quantizer::new(-900.0, 700.0, 256).expect("the limits differ");
-        let run = |threads: usize, together: bool| {
+        let run = |threads: usize, fused: bool| {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let place = (&threads, WeightArena::unpooled());
             let packed =
@@ -151,7 +151,7 @@ fn expanded_lines_are_those_of_the_whole() {
             let mut output = vec![1; batch * second.positions() * channels];
             let result = Output::Quantized(&mut output, Quantizers::Uniform(to));
             let whole = stage(0, Data::Quantized(&data));
-            if together {
+            if fused {
                 let second = stage(1, Data::Quantized(&[]));
                 pair.run(place, (whole, quantizers), second, result);
                 return output;

@@ -17,22 +17,22 @@ unsafe fn four(bytes: *const u8) -> i32 {
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
 
-/// What becomes of the sums of some rows.
-pub(super) trait Finish: Copy {
+/// What is done to the sums of some rows while they are in registers.
+pub(super) trait Epilogue: Copy {
     /// Takes `R` rows of `P` vectors, from `row` on.
     ///
     /// # Safety
     /// The CPU has AVX-512, and there are so many rows and columns.
-    unsafe fn finish<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]);
+    unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]);
 }
 
-/// They are written to rows of [`WIDTH`].
+/// Writes them to rows of [`WIDTH`].
 #[derive(Clone, Copy)]
 pub(super) struct ToSums(pub(super) Slice<i32>);
 
-impl Finish for ToSums {
+impl Epilogue for ToSums {
     #[inline(always)]
-    unsafe fn finish<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
+    unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
         debug_assert!((row + R) * WIDTH <= self.0.count());
         for i in 0..R {
             for p in 0..P {
@@ -46,9 +46,9 @@ impl Finish for ToSums {
     }
 }
 
-impl Finish for AffineRows<'_> {
+impl Epilogue for AffineRows<'_> {
     #[inline(always)]
-    unsafe fn finish<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
+    unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
         debug_assert!(P * 16 <= WIDTH);
         // SAFETY: the caller's promise.
         unsafe { self.write_registers(row, sums) }
@@ -61,21 +61,21 @@ impl Finish for AffineRows<'_> {
 /// The CPU has AVX512-VNNI; the rows are within the elements, the panel has their `k`, and `to`
 /// takes a row for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-pub(super) unsafe fn dot4_avx512<F: Finish>(
+pub(super) unsafe fn dot4_avx512<E: Epilogue>(
     tile: &TileRows<'_, u8>,
     panel: &[i8],
     columns: usize,
-    to: F,
+    to: E,
 ) {
     debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.fits(panel.len()));
     // SAFETY: the caller's promise.
     unsafe {
         match columns {
             ..=HALF => in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
-                dot4_rows_avx512::<F, R, 1>(tile, row, panel, to)
+                dot4_rows_avx512::<E, R, 1>(tile, row, panel, to)
             }),
             _ => in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
-                dot4_rows_avx512::<F, R, 2>(tile, row, panel, to)
+                dot4_rows_avx512::<E, R, 2>(tile, row, panel, to)
             }),
         }
     }
@@ -84,11 +84,11 @@ pub(super) unsafe fn dot4_avx512<F: Finish>(
 /// # Safety
 /// As [`dot4_avx512`], for `R` rows from `row` on and `P` vectors of columns.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-unsafe fn dot4_rows_avx512<F: Finish, const R: usize, const P: usize>(
+unsafe fn dot4_rows_avx512<E: Epilogue, const R: usize, const P: usize>(
     tile: &TileRows<'_, u8>,
     row: usize,
     panel: &[i8],
-    to: F,
+    to: E,
 ) {
     debug_assert!(row + R <= tile.rows && P * 16 <= WIDTH);
     let mut own = [[_mm512_setzero_si512(); P]; R];
@@ -109,7 +109,7 @@ unsafe fn dot4_rows_avx512<F: Finish, const R: usize, const P: usize>(
             }
             b = b.wrapping_add(DOT4_BYTES);
         });
-        to.finish(row, &own);
+        to.apply(row, &own);
     }
 }
 

@@ -99,6 +99,7 @@ impl Microkernel {
     ///
     /// # Panics
     /// As [`Microkernel::multiply`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
     pub(super) unsafe fn requantize(
         image: &Image<'_>,
         tile: Tile,
@@ -117,7 +118,7 @@ impl Microkernel {
             unsafe { dot4::dot4_avx512(&rows, panel, columns, to) }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        unreachable!("{:?}", (image.layout, tile, filters, index, columns, to.stride));
+        unreachable!("sums are in memory");
     }
 
     /// Whether sums are in registers after a multiplication.

@@ -1,15 +1,15 @@
-//! Vectors in which the values of four lines are joined, channel by channel.
+//! Vectors in which four lines are interleaved, channel by channel.
 
 use super::layout::LINES;
 use crate::quantized::tile::{DOT4_BYTES, WIDTH};
 use std::arch::x86_64::*;
 
-/// The joined values of 16 channels, their weights, or their sums. With AVX-512, VNNI and VBMI.
+/// Four interleaved lines of 16 channels, their weights, or their sums. With AVX-512, VNNI and VBMI.
 #[derive(Clone, Copy)]
 pub(super) struct Quads(__m512i);
 
 /// Where the bytes of 16 channels are, in two vectors of two lines of 32 channels each.
-const JOINED: [[u8; 64]; 2] = {
+const INTERLEAVED: [[u8; 64]; 2] = {
     let mut to = [[0; 64]; 2];
     let mut i = 0;
     while i < 128 {
@@ -21,6 +21,9 @@ const JOINED: [[u8; 64]; 2] = {
 };
 
 impl Quads {
+    /// Channels of a vector.
+    pub(super) const LANES: usize = 16;
+
     /// The bytes of 32 channels of two lines; those past `columns` are 0.
     ///
     /// # Safety
@@ -36,11 +39,6 @@ impl Quads {
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(a), b)
         }
     }
-}
-
-impl Quads {
-    /// Channels of a vector.
-    pub(super) const LANES: usize = 16;
 
     /// # Safety
     /// The CPU has the instructions.
@@ -50,19 +48,19 @@ impl Quads {
         unsafe { Quads(_mm512_setzero_si512()) }
     }
 
-    /// The values of two vectors of channels of four lines. Lanes past `columns` are unspecified.
+    /// Four lines of two vectors of channels. Lanes past `columns` are unspecified.
     ///
     /// # Safety
     /// The CPU has the instructions; the lines have `columns` values, or 32.
     #[inline(always)]
-    pub(super) unsafe fn join(lines: [*const u8; LINES], columns: usize) -> [Quads; 2] {
+    pub(super) unsafe fn interleave(lines: [*const u8; LINES], columns: usize) -> [Quads; 2] {
         debug_assert!(columns > 0);
         // SAFETY: the caller's promise.
         unsafe {
             let a = Quads::two(lines[0], lines[1], columns);
             let b = Quads::two(lines[2], lines[3], columns);
-            let low = _mm512_loadu_si512(JOINED[0].as_ptr().cast());
-            let high = _mm512_loadu_si512(JOINED[1].as_ptr().cast());
+            let low = _mm512_loadu_si512(INTERLEAVED[0].as_ptr().cast());
+            let high = _mm512_loadu_si512(INTERLEAVED[1].as_ptr().cast());
             let low = _mm512_permutex2var_epi8(a, low, b);
             [Quads(low), Quads(_mm512_permutex2var_epi8(a, high, b))]
         }
@@ -82,7 +80,7 @@ impl Quads {
         }
     }
 
-    /// Adds the products of joined values and weights to the sums.
+    /// Adds the products of interleaved values and weights to the sums.
     ///
     /// # Safety
     /// The CPU has the instructions.
