@@ -4,7 +4,8 @@ use super::layout::LINES;
 use crate::quantized::tile::{DOT4_BYTES, WIDTH};
 use std::arch::x86_64::*;
 
-/// Four interleaved lines of 16 channels, their weights, or their sums. With AVX-512, VNNI and VBMI.
+/// Four interleaved lines of 16 channels, their weights, or their sums. With AVX-512, VNNI and
+/// VBMI.
 #[derive(Clone, Copy)]
 pub(super) struct Quads(__m512i);
 
