@@ -89,6 +89,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("dead code elimination", cleanup::dce::dead_code),
     // A 1×1 convolution reads the inputs of a Concat directly, if they have equally many channels.
     ("concat elimination", layout::concat::eliminate),
+    // An activation behind movements of a convolution's or MatMul's results runs before them.
+    ("activation hoisting", layout::activation::hoist),
     // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention
     // read and write through; what is left is one copy. Runs too short for a map are one strided
     // copy.

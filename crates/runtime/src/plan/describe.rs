@@ -65,7 +65,8 @@ pub struct PlanMemory {
     pub is_open: bool,
 }
 
-/// Layers that usually become views when fused. They are named only if a step has no others.
+/// Layers that usually become views when fused. They are named only if a step copies or has no
+/// others.
 const MOVEMENT: [&str; 11] = [
     "Reshape",
     "Squeeze",
@@ -78,6 +79,20 @@ const MOVEMENT: [&str; 11] = [
     "StridedSlice",
     "Split",
     "VariadicSplit",
+];
+
+/// Further layer types that a step may consist of that copies.
+const COPIES: [&str; 10] = [
+    "BatchToSpace",
+    "Broadcast",
+    "Concat",
+    "DepthToSpace",
+    "Pad",
+    "ShuffleChannels",
+    "SpaceToBatch",
+    "SpaceToDepth",
+    "Tile",
+    "Roll",
 ];
 
 /// The most types in the label of a step.
@@ -246,7 +261,8 @@ fn fixed_layers(graph: &Graph) -> Vec<bool> {
     fixed
 }
 
-/// The types of the layers of a step, without movements if there are others.
+/// The types of the layers of a step: of a copy its movements, of others all but movements, if
+/// there are any.
 fn op_types(graph: &Graph, step: &Step, layers: &[usize]) -> String {
     if step.reorders {
         return "Reorder".to_owned();
@@ -256,9 +272,13 @@ fn op_types(graph: &Graph, step: &Step, layers: &[usize]) -> String {
         .filter_map(|&layer| graph.layers().get(layer))
         .map(|layer| layer.op_type.as_str())
         .collect();
-    let computing: Vec<&str> =
-        all.iter().copied().filter(|op_type| !MOVEMENT.contains(op_type)).collect();
-    let types = if computing.is_empty() { all } else { computing };
+    let copies = matches!(&step.work, Work::Kernel(kernel) if kernel.movement().is_some());
+    let is_own = |op_type: &&str| {
+        let moves = MOVEMENT.contains(op_type);
+        if copies { moves || COPIES.contains(op_type) } else { !moves }
+    };
+    let own: Vec<&str> = all.iter().copied().filter(is_own).collect();
+    let types = if own.is_empty() { all } else { own };
     if types.len() <= MOST_TYPES {
         return types.join("+");
     }

@@ -204,6 +204,30 @@ fn pixels_are_shuffled_in_one_copy() {
     check(&g.finish().unwrap(), &[1, 4, 5, 7], 0.0, &["convolution", "copy"]);
 }
 
+/// An activation behind them is applied by the convolution, unless something else reads what it has
+/// made.
+#[test]
+fn an_activation_behind_shuffled_pixels_is_applied_before() {
+    let parts: (&[i64], &[i64], &[i64]) =
+        (&[1, 2, 3, 3, 5, 7], &[0, 1, 4, 2, 5, 3], &[1, 2, 15, 21]);
+    let steps: [(bool, &[&str]); 2] =
+        [(false, &["convolution", "copy"]), (true, &["convolution", "copy", "unary"])];
+    for (is_read, steps) in steps {
+        let mut g = GraphBuilder::new("pixels");
+        let x = g.parameter("x", F32, "1,4,5,7");
+        let y = pointwise(&mut g, x, [18, 4], 3);
+        let bias = constant(&mut g, &[1, 18, 1, 1], 4);
+        let y = binary(&mut g, "Add", y, bias);
+        let y = shuffled(&mut g, y, parts);
+        let activated = g.layer("HSwish", "opset4").inputs(&[y]).output();
+        g.result("activated", activated);
+        if is_read {
+            g.result("y", y);
+        }
+        check(&g.finish().unwrap(), &[1, 4, 5, 7], 0.0, steps);
+    }
+}
+
 /// Channels of two groups that alternate, of which each half goes to a convolution: a copy for each
 /// half, whose channels stay last.
 #[test]

@@ -21,7 +21,7 @@ fn bias_activation_and_residual_join_the_product() {
 }
 
 /// As in PyTorch's addmm: rows are flattened for the MatMul, and the post-ops have all axes again.
-/// A Reshape that changes the last axis ends the fusion.
+/// A Reshape that changes the last axis ends the fusion, except for activations.
 #[test]
 fn what_follows_a_reshape_joins_the_product() {
     let reshape = |g: &mut GraphBuilder, x: OutputRef, sizes: &[i64]| {
@@ -30,7 +30,7 @@ fn what_follows_a_reshape_joins_the_product() {
         let reshape = g.layer("Reshape", "opset1").attribute("special_zero", "false");
         reshape.inputs(&[x, sizes]).output()
     };
-    for (columns, steps) in [(24, &["matmul"][..]), (12, &["matmul", "unary", "binary"])] {
+    for (columns, steps) in [(24, &["matmul"][..]), (12, &["matmul", "binary"])] {
         let mut g = GraphBuilder::new("addmm");
         let x = g.parameter("x", F32, "2,9,24");
         let weights = constant(&mut g, &[24, 24], 3);

@@ -111,7 +111,7 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
     let net = &*rewriter.net;
     let feeds = |v: ValueId| {
         let same = net.sizes(v).is_some() && net.sizes(v) == net.sizes(output);
-        same && rewriter.only_for(v).is_some_and(|maker| is_gemm_or_conv(net, maker))
+        same && rewriter.only_for(v).is_some_and(|maker| takes_post_ops(net, maker))
     };
     if let Some(unary) = node.is::<Unary>() {
         let input = node.inputs[0];
@@ -193,7 +193,7 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<OperandShape> {
 }
 
 /// Whether a node takes post-ops.
-fn is_gemm_or_conv(net: &Net, node: &Node) -> bool {
+pub(crate) fn takes_post_ops(net: &Net, node: &Node) -> bool {
     is_matmul(net, node)
         || node.fused::<FusedMatMul>().is_some()
         || node.fused::<ChannelsLast>().is_some()

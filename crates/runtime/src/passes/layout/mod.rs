@@ -1,5 +1,6 @@
-//! Layout passes: channels last, movement fusion, concat elimination.
+//! Layout passes: channels last, movement fusion, concat elimination, activation hoisting.
 
+pub(crate) mod activation;
 pub(crate) mod beams;
 pub(crate) mod channels_last;
 pub(crate) mod concat;

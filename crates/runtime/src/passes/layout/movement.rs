@@ -258,12 +258,17 @@ impl Chains {
 
 /// The kernel of a node that moves elements of f32 and does nothing else.
 fn moving(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
-    let is_movement = match node.op() {
+    if is_movement(net, node) { lowered(net, node) } else { None }
+}
+
+/// Whether a node moves elements of f32 and does nothing else.
+pub(crate) fn is_movement(net: &Net, node: &Node) -> bool {
+    let moves = match node.op() {
         Some(op) => op.traits().pure && op.traits().moves == InputSet::one(0),
         None => node.fused::<Permute>().is_some() || node.fused::<Reinterpret>().is_some(),
     };
-    let all = node.outputs.iter().all(|v| net.is_f32(*v)) && net.is_f32(*node.inputs.first()?);
-    if is_movement && all { lowered(net, node) } else { None }
+    let is_f32 = |v: &ValueId| net.is_f32(*v);
+    moves && node.outputs.iter().all(is_f32) && node.inputs.first().is_some_and(is_f32)
 }
 
 /// The elements of a value, if there are any.
