@@ -93,6 +93,12 @@ impl QuantizedConvolution {
         fits.then_some(QuantizedConvolution { conv, params, zero_points, algorithm })
     }
 
+    /// The same as windows times panels of filters, so that it can be an input of a
+    /// [`ConcatConvolution`](super::ConcatConvolution).
+    pub fn in_panels(self) -> QuantizedConvolution {
+        QuantizedConvolution { algorithm: Algorithm::Panels, ..self }
+    }
+
     /// Packs filters into an arena. They are given by output channel, then input channel, then tap.
     ///
     /// # Panics
@@ -295,7 +301,12 @@ impl QuantizedConvolution {
 
     /// The number of parts that rows and panels are divided into. Each thread reads all of the
     /// smaller operand, which stays in its cache, and a part of the larger.
-    fn parts(&self, blocks: usize, filters: &PackedFilters, threads: usize) -> (usize, usize) {
+    pub(super) fn parts(
+        &self,
+        blocks: usize,
+        filters: &PackedFilters,
+        threads: usize,
+    ) -> (usize, usize) {
         let rows = self.conv.batch * self.conv.positions();
         let work = rows * self.conv.outputs * self.conv.taps() * self.conv.inputs;
         if threads == 1 || work <= GEMM_GRAIN {

@@ -4,6 +4,7 @@
 //! multiplied by the scale of its channel.
 
 mod affine;
+mod concat;
 mod convolution;
 mod depthwise;
 mod expanded;
@@ -19,6 +20,7 @@ mod tile;
 mod tuning;
 mod winograd;
 
+pub use concat::ConcatConvolution;
 pub use convolution::{Operands, QuantizedConvolution};
 pub use expanded::{ExpandedDepthwise, Stage};
 pub use input::Data;

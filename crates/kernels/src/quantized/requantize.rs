@@ -63,6 +63,23 @@ impl<'a> Requantizer<'a> {
         output: To<'a>,
         (rows, stride): (usize, usize),
     ) -> Requantizer<'a> {
+        let width = columns.scales.len();
+        let all = Requantizer::of_values(columns, post_ops, output, (rows, stride));
+        let affine = match &all.way {
+            Way::Lanes(ops) => Affine::of(ops, width),
+            _ => None,
+        };
+        let affine = affine.map(|affine| Way::Affine(Box::new(affine)));
+        Requantizer { way: affine.unwrap_or(all.way), ..all }
+    }
+
+    /// The same for sums that have been scaled already.
+    pub(super) fn of_values(
+        columns: Columns<'a>,
+        post_ops: &'a [PostOp<'a>],
+        output: To<'a>,
+        (rows, stride): (usize, usize),
+    ) -> Requantizer<'a> {
         let own = (columns.first, columns.scales.len());
         let lanes = || {
             let mut all = Vec::with_capacity(post_ops.len() + 3);
@@ -73,10 +90,7 @@ impl<'a> Requantizer<'a> {
             Some(all)
         };
         let lanes = if HAS_VECTORS || isa() > Isa::Portable { lanes() } else { None };
-        let way = lanes.map_or(Way::Scalar, |ops| match Affine::of(&ops, columns.scales.len()) {
-            Some(affine) => Way::Affine(Box::new(affine)),
-            None => Way::Lanes(ops),
-        });
+        let way = lanes.map_or(Way::Scalar, Way::Lanes);
         Requantizer { way, columns, post_ops, output, rows, stride }
     }
 
@@ -123,6 +137,33 @@ impl<'a> Requantizer<'a> {
         }
     }
 
+    /// Writes rows of values from `row` on, which stand for scaled sums.
+    ///
+    /// # Safety
+    /// As [`Self::write`].
+    pub(super) unsafe fn write_values(
+        &self,
+        from: &[[f32; WIDTH]],
+        row: usize,
+        Values { arguments, results }: &mut Values,
+    ) {
+        debug_assert!(row + from.len() <= self.rows && from.len() <= TILE_ROWS);
+        let (count, width) = (from.len(), self.width());
+        let (columns, stride) = (&self.columns, self.stride);
+        let values = &mut arguments[..count * width];
+        for (from, to) in from.iter().zip(values.chunks_exact_mut(width)) {
+            to.copy_from_slice(&from[..width]);
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = self.output.from(row * stride + columns.first);
+            let Way::Lanes(ops) = &self.way else { return self.finish_scalar(row, values, to) };
+            let from = RowInput::Values(Slice::new(values));
+            let rows = RequantizeRows { columns, ops, row, count, from, to, stride };
+            rows.write(values, &mut results[..count * width]);
+        }
+    }
+
     /// [`Self::write`] without vectors.
     ///
     /// # Safety
@@ -135,13 +176,24 @@ impl<'a> Requantizer<'a> {
         to: To<'_>,
     ) {
         debug_assert!(row + sums.len() <= self.rows);
-        let Columns { first, compensation, scales } = self.columns;
-        let (width, count) = (scales.len(), sums.len());
-        for (sums, values) in sums.iter().zip(values.chunks_exact_mut(width)) {
+        let Columns { compensation, scales, .. } = self.columns;
+        for (sums, values) in sums.iter().zip(values.chunks_exact_mut(scales.len())) {
             for (j, value) in values.iter_mut().enumerate() {
                 *value = (sums[j] - compensation[j]) as f32 * scales[j];
             }
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.finish_scalar(row, values, to) }
+    }
+
+    /// Applies the post-ops to contiguous rows of values, and writes them.
+    ///
+    /// # Safety
+    /// As [`Self::write`].
+    unsafe fn finish_scalar(&self, row: usize, values: &mut [f32], to: To<'_>) {
+        let (first, width) = (self.columns.first, self.width());
+        let count = values.len() / width;
+        debug_assert!(row + count <= self.rows);
         let own = self.post_ops.iter().map(|s| s.from_row(row).from_column(first));
         let own: Vec<PostOp<'_>> = own.collect();
         // SAFETY: the values are contiguous rows, borrowed exclusively; the caller's promise.

@@ -8,14 +8,8 @@ use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
-/// The definition, in f64, with quantized values and filters as given.
-fn reference(
-    conv: &Convolution,
-    params: QuantParams,
-    data: &[u8],
-    filters: &[i8],
-    scales: &[f32],
-) -> Vec<f32> {
+/// The definition: sums of quantized values times filters.
+fn sums(conv: &Convolution, params: QuantParams, data: &[u8], filters: &[i8]) -> Vec<i64> {
     let [_, height, width] = conv.axes;
     let mut to = Vec::new();
     for batch in 0..conv.batch {
@@ -35,11 +29,24 @@ fn reference(
                         sum += q * i64::from(filters[w]);
                     }
                 }
-                to.push((sum as f32 * scales[n]).max(0.0));
+                to.push(sum);
             }
         }
     }
     to
+}
+
+/// The sums times the scales of their channels, and ReLU.
+fn reference(
+    conv: &Convolution,
+    params: QuantParams,
+    data: &[u8],
+    filters: &[i8],
+    scales: &[f32],
+) -> Vec<f32> {
+    let sums = sums(conv, params, data, filters);
+    let scaled = |(i, sum): (usize, &i64)| (*sum as f32 * scales[i % conv.outputs]).max(0.0);
+    sums.iter().enumerate().map(scaled).collect()
 }
 
 fn window(input: usize, taps: usize, stride: usize, dilation: usize, before: isize) -> Window {
@@ -315,5 +322,80 @@ fn zero_is_a_quantized_value() {
         [(-1.25, 0.1), (-1.207, 0.1), (1.0, 0.1), (-30.0, 0.1), (0.0, 0.0), (0.0, f64::NAN)]
     {
         assert_eq!(QuantParams::new(low, scale), None, "{low} {scale}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The sum of what the convolution of each input gives alone, then post-ops one by one.
+    #[test]
+    fn concatenated_inputs_are_added(
+        (batch, outputs, channels) in (1usize..3, 1usize..70, prop::collection::vec(1usize..40, 1..4)),
+        (height, width, taps) in (3usize..9, 3usize..40, 1usize..4),
+        (zero, seed) in (0u8..=255, any::<u64>()),
+    ) {
+        let axes = [height, width].map(|size| window(size, taps, 1, 1, taps as isize / 2));
+        let axes = [Window::NONE, axes[0], axes[1]];
+        let conv = |inputs| {
+            Convolution { batch, axes, inputs, outputs, groups: 1, precision: Precision::F32 }
+        };
+        let bytes = |count: usize, by: usize| -> Vec<u8> {
+            (0..count).map(|i| (i * by + seed as usize % 97) as u8).collect()
+        };
+        let own = |(i, inputs): (usize, &usize)| {
+            let conv = conv(*inputs);
+            let scale = 0.1 + 0.03 * i as f64;
+            let params = QuantParams::new(-f64::from(zero) * scale, scale).unwrap();
+            let data = bytes(batch * conv.inside() * inputs, 37 + 2 * i);
+            let filters: Vec<i8> =
+                bytes(outputs * inputs * conv.taps(), 31).iter().map(|b| *b as i8).collect();
+            let scales: Vec<f32> = (0..outputs).map(|j| 1e-4 * (i + j + 1) as f32).collect();
+            (conv, params, data, filters, scales)
+        };
+        let own: Vec<_> = channels.iter().enumerate().map(own).collect();
+        let rows = batch * conv(1).positions();
+        let mut expected = vec![0.0f32; rows * outputs];
+        for (conv, params, data, filters, scales) in &own {
+            let sums = sums(conv, *params, data, filters);
+            for (at, sum) in sums.iter().enumerate() {
+                expected[at] = (*sum as f32).mul_add(scales[at % outputs], expected[at]);
+            }
+        }
+        let matrix: Vec<f32> = (0..rows * outputs).map(|i| (i % 7) as f32 - 3.0).collect();
+        let post_ops = [
+            PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: outputs })),
+            PostOp::Apply(Unary::Tanh {}),
+            PostOp::Apply(Unary::Relu {}),
+        ];
+        for (i, row) in expected.chunks_exact_mut(outputs).enumerate() {
+            crate::gemm::apply_post_ops(&post_ops, i, 0, row);
+        }
+        let of = |own: &(Convolution, QuantParams, _, _, _)| {
+            QuantizedConvolution::new(&own.0, own.1).unwrap().in_panels()
+        };
+        let inputs: Vec<QuantizedConvolution> = own.iter().map(of).collect();
+        for threads in [1, 3].map(Threads::new) {
+            let pack = |(of, own): (&QuantizedConvolution, &(_, _, _, Vec<i8>, _))| {
+                of.filters((&threads, WeightArena::unpooled()), &own.3)
+            };
+            let filters: Vec<PackedFilters> = inputs.iter().zip(&own).map(pack).collect();
+            let operands = |(own, filters)| -> Operands<'_> {
+                let (_, _, data, _, scales): &(_, _, Vec<u8>, _, Vec<f32>) = own;
+                Operands { data: Data::Quantized(data), filters, scales }
+            };
+            let operands: Vec<Operands<'_>> = own.iter().zip(&filters).map(operands).collect();
+            let concat = ConcatConvolution::new(inputs.clone());
+            let pools = (&threads, &ScratchPool::default());
+            let mut found = vec![f32::NAN; expected.len()];
+            concat.run(pools, &operands, &post_ops, Output::F32(&mut found));
+            prop_assert_eq!(&found, &expected);
+            let quantizer = Quantizer::new(0.0, 1.0, 256).unwrap();
+            let mut found = vec![0; expected.len()];
+            let to = Quantizers::Uniform(quantizer);
+            concat.run(pools, &operands, &post_ops, Output::Quantized(&mut found, to));
+            let expected: Vec<u8> = expected.iter().map(|x| quantizer.byte(*x)).collect();
+            prop_assert_eq!(&found, &expected);
+        }
     }
 }

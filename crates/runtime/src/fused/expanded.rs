@@ -27,7 +27,7 @@ impl ExpandedConvolution {
         (expand, inputs): (&IntegerConvolution, usize),
         depthwise: &IntegerConvolution,
     ) -> Option<ExpandedConvolution> {
-        let pair = ExpandedDepthwise::new(&expand.quantized, &depthwise.quantized)?;
+        let pair = ExpandedDepthwise::new(expand.alone()?, depthwise.alone()?)?;
         // Lines of the result have no rows of their own in a matrix.
         let has_rows = |op: &PostOp| {
             matches!(

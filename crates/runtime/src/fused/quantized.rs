@@ -7,16 +7,20 @@ use crate::prelude::*;
 use kernels::WeightArena;
 use kernels::conv::Input;
 use kernels::quantize::{Output, Quantizer};
-use kernels::quantized::{Data, Operands, PackedFilters, QuantParams, QuantizedConvolution};
+use kernels::quantized::{
+    ConcatConvolution, Data, Operands, PackedFilters, QuantParams, QuantizedConvolution,
+};
 
-/// A quantized convolution with NHWC output. Inputs: data, i8 filters, a scale per output channel,
-/// and the operands of the post-ops.
+/// A quantized convolution with NHWC output. Inputs: data, i8 filters, a scale per output channel;
+/// the same of each input that is concatenated with the data; and the operands of the post-ops.
 #[derive(Clone)]
 pub(crate) struct IntegerConvolution {
-    pub(crate) quantized: QuantizedConvolution,
+    pub(crate) data: IntegerInput,
+    /// The inputs that are concatenated with the data along channels, if they are quantized
+    /// differently.
+    pub(crate) concat: Vec<IntegerInput>,
     /// Channels of the output.
     pub(crate) columns: usize,
-    pub(crate) reads: Reads,
     /// The input with gates that multiply the channels of the data.
     pub(crate) gates: Option<usize>,
     pub(crate) post_ops: Vec<PostOp>,
@@ -24,43 +28,12 @@ pub(crate) struct IntegerConvolution {
     pub(crate) writes: Option<Quantize>,
 }
 
-impl IntegerConvolution {
-    /// Whether it is a 1×1 convolution of f32 NHWC data, which it quantizes. Then it can multiply
-    /// the channels by gates.
-    pub(crate) fn is_pointwise(&self) -> bool {
-        let reads_values = matches!(self.reads, Reads::F32 { channels_first: false, .. });
-        reads_values && self.gates.is_none() && self.quantized.is_pointwise()
-    }
-
-    /// Whether its own quantizer gives the values that `quant_params` describes.
-    pub(crate) fn accepts_quantized(&self, quant_params: Option<QuantParams>) -> bool {
-        let own = self.quantized.params();
-        let finds = matches!(self.reads, Reads::F32 { quantizer, channels_first: false }
-            if own.quantizer() == Some(quantizer));
-        finds && self.gates.is_none() && quant_params == Some(own)
-    }
-}
-
-impl IntegerConvolution {
-    /// The data of a run.
-    pub(crate) fn data<'r>(&self, cx: &RunCx<'r>) -> Data<'r> {
-        match self.reads {
-            Reads::F32 { quantizer, channels_first } => {
-                let factors = self.gates.map(|gates| cx.input(gates));
-                let input = Input::channels_last(cx.input(0));
-                Data::F32(Input { channels_first, factors, ..input }, quantizer)
-            }
-            Reads::Quantized => Data::Quantized(cx.input(0)),
-        }
-    }
-
-    /// The output of a run.
-    pub(crate) fn output<'r>(&self, cx: &mut RunCx<'r>) -> Output<'r> {
-        match self.writes {
-            Some(round) => Output::Quantized(cx.output(0), round.quantizers(cx)),
-            None => Output::F32(cx.output(0)),
-        }
-    }
+/// An input of a quantized convolution.
+#[derive(Clone)]
+pub(crate) struct IntegerInput {
+    /// The convolution of this input.
+    pub(crate) quantized: QuantizedConvolution,
+    pub(crate) reads: Reads,
 }
 
 /// The type of the data.
@@ -77,10 +50,95 @@ pub(crate) enum Reads {
     Quantized,
 }
 
+/// Inputs of the node for each input of the convolution: data, filters and scales.
+pub(crate) const INPUTS: usize = 3;
+
+impl IntegerConvolution {
+    /// The convolution, unless it is one of several concatenated inputs.
+    pub(crate) fn alone(&self) -> Option<&QuantizedConvolution> {
+        self.concat.is_empty().then_some(&self.data.quantized)
+    }
+
+    /// Whether it is a 1×1 convolution of f32 NHWC data, which it quantizes. Then it can multiply
+    /// the channels by gates.
+    pub(crate) fn is_pointwise(&self) -> bool {
+        let reads_values = matches!(self.data.reads, Reads::F32 { channels_first: false, .. });
+        let is_alone = self.gates.is_none() && self.concat.is_empty();
+        reads_values && is_alone && self.data.quantized.is_pointwise()
+    }
+
+    /// Whether its own quantizer of an input of the node gives the values that `quant_params`
+    /// describes.
+    pub(crate) fn accepts_quantized(
+        &self,
+        input: usize,
+        quant_params: Option<QuantParams>,
+    ) -> bool {
+        let Some(IntegerInput { quantized, reads }) = self.of_data(input) else { return false };
+        let own = quantized.params();
+        let finds = matches!(*reads, Reads::F32 { quantizer, channels_first: false }
+            if own.quantizer() == Some(quantizer));
+        finds && self.gates.is_none() && quant_params == Some(own)
+    }
+
+    /// The input of the convolution whose data an input of the node has.
+    fn of_data(&self, input: usize) -> Option<&IntegerInput> {
+        let inputs = std::iter::once(&self.data).chain(&self.concat);
+        inputs.enumerate().find_map(|(i, own)| (i * INPUTS == input).then_some(own))
+    }
+
+    /// The same for u8 data at an input of the node.
+    pub(crate) fn reading_quantized(mut self, input: usize) -> IntegerConvolution {
+        let inputs = std::iter::once(&mut self.data).chain(&mut self.concat);
+        for (i, own) in inputs.enumerate() {
+            if i * INPUTS == input {
+                own.reads = Reads::Quantized;
+            }
+        }
+        self
+    }
+
+    /// The data of a run.
+    pub(crate) fn data<'r>(&self, cx: &RunCx<'r>) -> Data<'r> {
+        let factors = self.gates.map(|gates| cx.input(gates));
+        self.data.read(cx, 0, factors)
+    }
+
+    /// The output of a run.
+    pub(crate) fn output<'r>(&self, cx: &mut RunCx<'r>) -> Output<'r> {
+        match self.writes {
+            Some(round) => Output::Quantized(cx.output(0), round.quantizers(cx)),
+            None => Output::F32(cx.output(0)),
+        }
+    }
+}
+
+impl IntegerInput {
+    /// The data of a run, which are at this input of the node. `factors` multiply their channels.
+    fn read<'r>(&self, cx: &RunCx<'r>, input: usize, factors: Option<&'r [f32]>) -> Data<'r> {
+        match self.reads {
+            Reads::F32 { quantizer, channels_first } => {
+                let input = Input::channels_last(cx.input(input));
+                Data::F32(Input { channels_first, factors, ..input }, quantizer)
+            }
+            Reads::Quantized => Data::Quantized(cx.input(input)),
+        }
+    }
+}
+
 impl FusedOp for IntegerConvolution {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let filters = Prepacked::new(1, cx.is_invariant(1));
-        Ok(Box::new(IntegerKernel { convolution: self.clone(), filters }))
+        let kept = |i: usize| {
+            let filters = i * INPUTS + 1;
+            Prepacked::new(filters, cx.is_invariant(filters))
+        };
+        if !self.concat.is_empty() {
+            let inputs = std::iter::once(&self.data).chain(&self.concat);
+            let sum = ConcatConvolution::new(inputs.map(|own| own.quantized.clone()).collect());
+            let filters = (0..=self.concat.len()).map(kept).collect();
+            return Ok(Box::new(ConcatKernel { convolution: self.clone(), sum, filters }));
+        }
+        Ok(Box::new(IntegerKernel { convolution: self.clone(), filters: kept(0) }))
     }
 }
 
@@ -91,24 +149,63 @@ struct IntegerKernel {
 
 impl Kernel for IntegerKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let IntegerConvolution { quantized, columns, post_ops, .. } = &self.convolution;
+        let IntegerConvolution { data: own, columns, post_ops, .. } = &self.convolution;
         let (data, output) = (self.convolution.data(cx), self.convolution.output(cx));
         let post_ops = bound(post_ops, cx, *columns);
         let mut once = None;
-        let filters = packed(quantized, cx, (&self.filters, 1), &mut once);
+        let filters = packed(&own.quantized, cx, (&self.filters, 1), &mut once);
         let operands = Operands { data, filters, scales: cx.input(2) };
-        quantized.run((cx.threads(), cx.scratch_pool()), operands, &post_ops, output);
+        own.quantized.run((cx.threads(), cx.scratch_pool()), operands, &post_ops, output);
         Ok(())
     }
 
     fn flops(&self) -> u64 {
-        self.convolution.quantized.flops()
+        self.convolution.data.quantized.flops()
     }
 
     fn memory(&self, threads: usize) -> KernelMemory {
-        let quantized = &self.convolution.quantized;
+        let quantized = &self.convolution.data.quantized;
         let (kept, passing) = (quantized.packed_bytes(), quantized.scratch_bytes(threads));
         KernelMemory { kept, passing }
+    }
+
+    fn name(&self) -> &'static str {
+        "integers"
+    }
+}
+
+/// A convolution of concatenated inputs.
+struct ConcatKernel {
+    convolution: IntegerConvolution,
+    sum: ConcatConvolution,
+    filters: Vec<Prepacked<PackedFilters>>,
+}
+
+impl Kernel for ConcatKernel {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let IntegerConvolution { data, concat, columns, post_ops, .. } = &self.convolution;
+        let post_ops = bound(post_ops, cx, *columns);
+        let inputs = || std::iter::once(data).chain(concat).zip(&self.filters).enumerate();
+        let mut once: Vec<Option<PackedFilters>> = inputs().map(|_| None).collect();
+        let operands: Vec<Operands<'_>> = inputs()
+            .zip(&mut once)
+            .map(|((i, (own, kept)), once)| {
+                let at = i * INPUTS;
+                let filters = packed(&own.quantized, cx, (kept, at + 1), once);
+                Operands { data: own.read(cx, at, None), filters, scales: cx.input(at + 2) }
+            })
+            .collect();
+        let output = self.convolution.output(cx);
+        self.sum.run((cx.threads(), cx.scratch_pool()), &operands, &post_ops, output);
+        Ok(())
+    }
+
+    fn flops(&self) -> u64 {
+        self.sum.flops()
+    }
+
+    fn memory(&self, _threads: usize) -> KernelMemory {
+        KernelMemory { kept: self.sum.packed_bytes(), passing: self.sum.scratch_bytes() }
     }
 
     fn name(&self) -> &'static str {

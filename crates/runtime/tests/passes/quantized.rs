@@ -110,6 +110,37 @@ fn filters_of_other_convolutions_are_folded() {
     check(&g.finish().unwrap(), &[1, 3, 9, 11], 1e-3, &steps);
 }
 
+/// Inputs of a Concat that have parameters of their own: the convolutions behind it multiply each
+/// in integers, and nothing is copied. With few channels they do not.
+#[test]
+fn concatenated_values_are_multiplied_as_integers() {
+    let steps = ["integers", "integers", "integers", "integers", "copy", "copy"];
+    let in_f32 = ["integers", "integers", "copy", "convolution", "convolution", "copy", "copy"];
+    for (channels, steps) in [(24, &steps[..]), (12, &in_f32)] {
+        let mut g = GraphBuilder::new("concat");
+        let x = g.parameter("x", F32, "1,3,9,11");
+        let parts = [(1.27, 5.1), (0.635, 2.55)].map(|(high, to)| {
+            let y = fake_quantized(&mut g, x, -high * 128.0 / 127.0, high);
+            let filters = integers(&mut g, &[channels, 3, 1, 1], 1);
+            let conv = g.layer("Convolution", "opset1").attributes(&UNPADDED);
+            let y = conv.inputs(&[y, filters]).output();
+            let y = unary(&mut g, "Relu", y);
+            fake_quantized(&mut g, y, 0.0, to)
+        });
+        let both = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&parts).output();
+        for (taps, attributes) in [(1, &UNPADDED), (3, &PADDED)] {
+            let filters = integers(&mut g, &[40, 2 * channels, taps, taps], 2);
+            let conv = g.layer("Convolution", "opset1").attributes(attributes);
+            let y = conv.inputs(&[both, filters]).output();
+            let bias = constant(&mut g, &[1, 40, 1, 1], 4);
+            let y = binary(&mut g, "Add", y, bias);
+            g.result(&format!("y{taps}"), y);
+        }
+        // Values halfway between two quantized values may round to the other one.
+        check(&g.finish().unwrap(), &[1, 3, 9, 11], 0.1, steps);
+    }
+}
+
 /// As NNCF quantizes the input of depthwise convolutions: each channel has its own parameters.
 #[test]
 fn channels_are_quantized_while_requantizing() {

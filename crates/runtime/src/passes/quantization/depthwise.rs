@@ -3,7 +3,7 @@
 //! channel of the data, since a sum is of one channel.
 
 use crate::fused::convolution::ChannelsLast;
-use crate::fused::quantized::{IntegerConvolution, Reads};
+use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};
 use crate::graph::net::{Net, Node, Operation, Value};
 use crate::kernel::post_ops::{PostOp, moved};
 use crate::tensor::Tensor;
@@ -24,9 +24,9 @@ pub(super) fn in_integers(net: &mut Net, node: &Node, params: &[QuantParams]) ->
     let scales = integers.scales.iter().zip(params).map(|(filter, data)| filter * data.scale());
     let scales = Tensor::from_vec(&[integers.scales.len()], scales.collect()).ok()?;
     let made = IntegerConvolution {
-        quantized,
+        data: IntegerInput { quantized, reads: Reads::Quantized },
+        concat: Vec::new(),
         columns: conv.conv.outputs,
-        reads: Reads::Quantized,
         gates: None,
         // Scales come before the operands of the post-ops.
         post_ops: conv.post_ops.iter().map(|op| moved(*op, 1)).collect(),

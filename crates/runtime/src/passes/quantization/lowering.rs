@@ -4,12 +4,13 @@
 //! values may round to the other one.
 
 use crate::fused::convolution::ChannelsLast;
-use crate::fused::quantized::{IntegerConvolution, Reads};
+use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};
 use crate::graph::net::{Integers, Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::number;
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::pool;
 use crate::passes::context::PassCx;
+use crate::passes::quantization::concat::{self, Part};
 use crate::passes::quantization::integers::{integers, without_zero_points};
 use crate::tensor::Tensor;
 use infer::ops::convert::Convert;
@@ -22,7 +23,7 @@ use kernels::conv::Convolution;
 use kernels::gemm::{Precision, Window};
 use kernels::quantize::{ColumnQuantizers, Quantizer};
 use kernels::quantized::{QuantParams, QuantizedConvolution};
-use smallvec::smallvec;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -138,22 +139,34 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let &[data, filters] = &node.inputs[..] else { return None };
     let net = &*rewriter.net;
     let integers = net.values[filters].integers.clone()?;
-    let quant_params = net.values[data].quant_params?;
     let (conv, channels_first) = convolution(net, node, &integers)?;
-    let quantized = QuantizedConvolution::new(&conv, quant_params)?;
-    let scales = integers.scales.iter().map(|s| s * quant_params.scale()).collect();
-    let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
-    let inputs = [integers.values, scales].map(|t| rewriter.add(Value::known(t)));
+    let parts = match net.values[data].quant_params {
+        Some(params) => vec![Part { data, conv: conv.clone(), params, integers: *integers }],
+        None if channels_first => return None,
+        None => concat::parts(rewriter, data, &conv, &integers)?,
+    };
+    let is_alone = parts.len() == 1;
+    let (mut inputs, mut made) = (SmallVec::new(), Vec::new());
+    for Part { data, conv, params, integers } in parts {
+        let quantized = QuantizedConvolution::new(&conv, params)?;
+        let quantized = if is_alone { quantized } else { quantized.in_panels() };
+        let reads = Reads::F32 { quantizer: params.quantizer()?, channels_first };
+        made.push(IntegerInput { quantized, reads });
+        let scales = integers.scales.iter().map(|s| s * params.scale()).collect();
+        let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
+        let [filters, scales] = [integers.values, scales].map(|t| rewriter.add(Value::known(t)));
+        inputs.extend([data, filters, scales]);
+    }
+    let concat = made.split_off(1);
     let made = IntegerConvolution {
-        quantized,
+        data: made.pop()?,
+        concat,
         columns: conv.outputs,
-        reads: Reads::F32 { quantizer: quant_params.quantizer()?, channels_first },
         gates: None,
         post_ops: Vec::new(),
         writes: None,
     };
-    let operation = Operation::Fused(Arc::new(made));
-    Some(Node { operation, inputs: smallvec![data, inputs[0], inputs[1]], ..node.clone() })
+    Some(Node { operation: Operation::Fused(Arc::new(made)), inputs, ..node.clone() })
 }
 
 /// The convolution that a node computes, and whether it reads NCHW. A MatMul counts as a 1×1

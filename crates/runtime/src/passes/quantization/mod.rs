@@ -3,6 +3,7 @@
 pub(crate) mod bf16;
 pub(crate) mod compressed_gather;
 pub(crate) mod compressed_weights;
+mod concat;
 pub(crate) mod decompress;
 mod depthwise;
 pub(crate) mod f16;

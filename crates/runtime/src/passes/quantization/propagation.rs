@@ -7,7 +7,7 @@
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::quantize::QuantizeValues;
-use crate::fused::quantized::{IntegerConvolution, Reads};
+use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput};
@@ -29,11 +29,12 @@ use std::sync::Arc;
 pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::replacing(net, |rewriter, node| {
         let conv = node.fused::<IntegerConvolution>()?;
-        let Reads::F32 { channels_first, .. } = conv.reads else { return None };
+        let Reads::F32 { channels_first, .. } = conv.data.reads else { return None };
+        let quantized = conv.alone()?.clone();
         let maker = rewriter.only_for(*node.inputs.first()?)?;
         let quantizer = rounding(rewriter.net, maker)?.to;
-        let reads = Reads::F32 { quantizer, channels_first };
-        let operation = Operation::Fused(Arc::new(IntegerConvolution { reads, ..conv.clone() }));
+        let data = IntegerInput { quantized, reads: Reads::F32 { quantizer, channels_first } };
+        let operation = Operation::Fused(Arc::new(IntegerConvolution { data, ..conv.clone() }));
         let mut node = Node { operation, ..node.clone() };
         node.inputs[0] = *maker.inputs.first()?;
         Some(node)
@@ -169,7 +170,7 @@ fn accepts(
     let mut places = (0..node.inputs.len()).filter(|i| node.inputs[*i] == value);
     if let Some(conv) = node.fused::<IntegerConvolution>() {
         // With other parameters, the convolution quantizes the f32 values itself.
-        let is_data = |i: usize| i == 0 && conv.accepts_quantized(net.values[value].quant_params);
+        let is_data = |i: usize| conv.accepts_quantized(i, net.values[value].quant_params);
         let is_added = |i| conv.post_ops.contains(&PostOp::Add(Operand::Matrix(i)));
         let are_uniform = matches!(bytes, Bytes::Uniform(..));
         return are_uniform && places.all(|i| is_data(i) || is_added(i));
@@ -241,8 +242,8 @@ fn reading(
     bytes: Bytes,
 ) -> IntegerConvolution {
     let mut conv = conv.clone();
-    if node.inputs[0] == value {
-        conv.reads = Reads::Quantized;
+    for (i, _) in node.inputs.iter().enumerate().filter(|(_, v)| **v == value) {
+        conv = conv.reading_quantized(i);
     }
     for op in &mut conv.post_ops {
         match (*op, bytes) {
