@@ -1,13 +1,16 @@
 //! A chain of movements as one copy.
 
 use crate::graph::net::FusedOp;
+use crate::kernel::dispatch::kernel_for;
 use crate::kernel::movement::{Copy, movement};
 use crate::prelude::*;
 use kernels::copy::CopyPlan;
+use kernels::num::Pod;
 use kernels::runs::gather_runs;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Run `i` of the output, of `run` elements of f32, is run `runs[i]` of the input.
+/// Run `i` of the output, of `run` elements, is run `runs[i]` of the input.
 #[derive(Clone)]
 pub(crate) struct IndexedCopy {
     pub(crate) runs: Arc<[u32]>,
@@ -15,21 +18,27 @@ pub(crate) struct IndexedCopy {
 }
 
 impl FusedOp for IndexedCopy {
-    fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        Ok(Box::new(self.clone()))
+    fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
+        kernel_for!(cx, 0, size T => IndexedKernel::<T> { copy: self.clone(), of: PhantomData })
     }
 }
 
-impl Kernel for IndexedCopy {
+struct IndexedKernel<T> {
+    copy: IndexedCopy,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> Kernel for IndexedKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        gather_runs(cx.threads(), cx.input(0), &self.runs, self.run, cx.output(0));
+        let IndexedCopy { runs, run } = &self.copy;
+        gather_runs::<T>(cx.threads(), cx.input(0), runs, *run, cx.output(0));
         Ok(())
     }
 
     fn reuse(&self) -> Reuse {
-        match self.runs[..] {
+        match self.copy.runs[..] {
             [one] => {
-                let offset = one as usize * self.run * size_of::<f32>();
+                let offset = one as usize * self.copy.run * size_of::<T>();
                 Reuse::Views(smallvec::smallvec![View { input: 0, offset }])
             }
             _ => Reuse::None,
@@ -37,14 +46,14 @@ impl Kernel for IndexedCopy {
     }
 
     fn name(&self) -> &'static str {
-        match self.runs.len() {
+        match self.copy.runs.len() {
             1 => "view",
             _ => "move",
         }
     }
 }
 
-/// The elements of f32 in another order.
+/// The elements in another order.
 pub(crate) struct StridedCopy {
     pub(crate) plan: CopyPlan,
 }

@@ -49,6 +49,8 @@ const PASSES: &[(&str, Pass)] = &[
     // What depends on no input is computed, within a budget of bytes; weights stay compressed, or
     // integers times scales.
     ("constant folding", cleanup::fold::fold_others),
+    // A FakeQuantize of what one with the same limits has made.
+    ("repeated quantization", quantization::repeated::eliminate),
     // Of an f16 or int8 table, only the rows that a Gather takes are decompressed.
     ("compressed gather", quantization::compressed_gather::rows),
     // Multiplication by 1; Convert and movements that keep type and shape.
@@ -89,7 +91,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("dead code elimination", cleanup::dce::dead_code),
     // A 1×1 convolution reads the inputs of a Concat directly, if they have equally many channels.
     ("concat elimination", layout::concat::eliminate),
-    // An activation behind movements of a convolution's or MatMul's results runs before them.
+    // An activation or FakeQuantize behind movements of a convolution's or MatMul's results runs
+    // before them, and a FakeQuantize behind an Interpolate that repeats elements before that.
     ("activation hoisting", layout::activation::hoist),
     // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention
     // read and write through; what is left is one copy. Runs too short for a map are one strided

@@ -158,7 +158,7 @@ fn channels_are_quantized_while_requantizing() {
     let y =
         g.layer("GroupConvolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
     g.result("y", y);
-    let steps = ["fake", "copy", "integers", "convolution", "copy"];
+    let steps = ["quantize", "copy", "integers", "convolution", "copy"];
     // Values halfway between two quantized values may round to the other one.
     check(&g.finish().unwrap(), &[1, 20, 9, 11], 0.05, &steps);
 }
@@ -211,7 +211,7 @@ fn quantization_is_that_of_the_reader() {
     let (one, other) = (convolved(&mut g, y, 2), convolved(&mut g, other, 3));
     let y = binary(&mut g, "Add", one, other);
     g.result("y", y);
-    let steps = ["fake", "copy", "integers", "integers", "integers", "copy"];
+    let steps = ["quantize", "copy", "integers", "integers", "integers", "copy"];
     check(&g.finish().unwrap(), &[1, 32, 5, 7], 0.01, &steps);
 }
 
@@ -274,8 +274,8 @@ fn quantized_values_stay_bytes_through_depthwise_convolutions() {
             g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]).output();
         g.result("y", y);
         let graph = g.finish().unwrap();
-        assert_eq!(bytes_of(&graph), ["integers", "convolution"]);
-        let steps = ["fake", "copy", "integers", "convolution", "integers", "copy"];
+        let steps = ["quantize", "copy", "integers", "convolution", "integers", "copy"];
+        assert_eq!(bytes_of(&graph), steps[..4]);
         check(&graph, &[2, 20, 9, 11], 0.05, &steps);
     }
 }
@@ -286,8 +286,8 @@ fn quantized_values_stay_bytes_through_depthwise_convolutions() {
 fn depthwise_convolutions_between_bytes_run_in_integers() {
     let near =
         [("strides", "2,2"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
-    let apart = ["fake", "copy", "integers", "integers", "integers", "copy"];
-    let fused = ["fake", "copy", "integers", "integers", "copy"];
+    let apart = ["quantize", "copy", "integers", "integers", "integers", "copy"];
+    let fused = ["quantize", "copy", "integers", "integers", "copy"];
     for (height, width, steps) in [(9, 11, &apart[..]), (72, 80, &fused)] {
         let mut g = GraphBuilder::new("inverted bottleneck");
         let x = g.parameter("x", F32, &format!("1,20,{height},{width}"));
@@ -322,12 +322,11 @@ fn depthwise_convolutions_between_bytes_run_in_integers() {
 #[test]
 fn quantized_values_stay_bytes_through_concat() {
     const STEPS: [&str; 8] =
-        ["fake", "copy", "integers", "integers", "integers", "copy", "integers", "copy"];
+        ["quantize", "copy", "integers", "integers", "integers", "copy", "integers", "copy"];
     let in_f32 = [&STEPS[..7], &["unary", "copy", "copy"]].concat();
-    for (is_read_elsewhere, bytes, steps) in [
-        (false, &["integers", "integers", "integers", "copy"][..], &STEPS[..]),
-        (true, &["integers"], &in_f32),
-    ] {
+    for (is_read_elsewhere, bytes, steps) in
+        [(false, &STEPS[..6], &STEPS[..]), (true, &STEPS[..3], &in_f32[..])]
+    {
         let mut g = GraphBuilder::new("fire");
         let convolved = |g: &mut GraphBuilder, x: OutputRef, dims: &[u64], high: f32| {
             let filters = integers(g, dims, 1);
@@ -356,6 +355,61 @@ fn quantized_values_stay_bytes_through_concat() {
         assert_eq!(bytes_of(&graph), bytes);
         // Values halfway between two quantized values may round to the other one.
         check(&graph, &[1, 20, 9, 11], 0.02, steps);
+    }
+}
+
+/// The block of a detector: a part of the channels is convolved once more and concatenated with all
+/// of them; the result is enlarged. A FakeQuantize behind the Interpolate that repeats the one
+/// before it is dropped, and another one runs before it.
+#[test]
+fn quantized_values_stay_bytes_through_movements() {
+    let repeated = ["integers", "move", "integers", "move", "copy", "integers", "nearest"];
+    let other = [&repeated[..5], &["quantize", "nearest"]].concat();
+    for (high, bytes) in [(1.27, &repeated[..]), (2.54, &other)] {
+        let convolved = |g: &mut GraphBuilder, x: OutputRef, dims: &[u64]| {
+            let filters = integers(g, dims, 1);
+            let conv = g.layer("Convolution", "opset1").attributes(&UNPADDED);
+            let y = conv.inputs(&[x, filters]).output();
+            fake_quantized(g, y, -1.28, 1.27)
+        };
+        let mut g = GraphBuilder::new("detector");
+        let x = g.parameter("x", F32, "1,3,6,8");
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let all = convolved(&mut g, x, &[48, 3, 1, 1]);
+        let (axis, lengths) = (g.constant_i64(&[1]), g.constant_i64(&[16, 32]));
+        let split = g.layer("VariadicSplit", "opset1").inputs(&[all, axis, lengths]).outputs(2);
+        let y = convolved(&mut g, split[1], &[16, 32, 1, 1]);
+        let concat = g.layer("Concat", "opset1").attribute("axis", "1");
+        let y = concat.inputs(&[split[0], split[1], y]).output();
+        let y = convolved(&mut g, y, &[24, 64, 1, 1]);
+        let attributes = [
+            ("mode", "nearest"),
+            ("shape_calculation_mode", "scales"),
+            ("coordinate_transformation_mode", "asymmetric"),
+            ("nearest_mode", "floor"),
+        ];
+        let (scales, axes) = (g.constant_f32(&[2], &[2.0, 2.0]), g.constant_i64(&[2, 3]));
+        let enlarged = g.layer("Interpolate", "opset11").attributes(&attributes);
+        let enlarged = enlarged.inputs(&[y, scales, axes]).output();
+        let enlarged = fake_quantized(&mut g, enlarged, -high * 128.0 / 127.0, high);
+        let filters = integers(&mut g, &[12, 24, 3, 3], 2);
+        let conv = g.layer("Convolution", "opset1").attributes(&UNPADDED);
+        let z = conv.inputs(&[enlarged, filters]).output();
+        g.result("z", z);
+        let filters = integers(&mut g, &[12, 24, 1, 1], 3);
+        let z = g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[y, filters]);
+        let z = z.output();
+        g.result("y", z);
+        let graph = g.finish().unwrap();
+        assert_eq!(bytes_of(&graph), bytes, "{:#?}", plan(&graph, true).explain());
+        let input = Tensor::from_vec(&[1, 3, 6, 8], numbers(144, 1)).unwrap();
+        let run =
+            |optimize| plan(&graph, optimize).session().run(std::slice::from_ref(&input)).unwrap();
+        for (optimized, written) in run(true).iter().zip(&run(false)) {
+            let [a, b] = [optimized, written].map(|t| t.as_slice::<f32>().unwrap());
+            // Values halfway between two quantized values may round to the other one.
+            assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 0.1));
+        }
     }
 }
 

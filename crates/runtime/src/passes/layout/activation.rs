@@ -1,6 +1,6 @@
-//! Activation hoisting. An activation behind movements, as behind the pixel shuffle of a
-//! super-resolution model, runs before them instead. There it becomes a post-op of the convolution
-//! or MatMul that makes the data. The bits stay.
+//! Activation hoisting. An activation or FakeQuantize behind movements, as behind the pixel shuffle
+//! of a super-resolution model, runs before them instead. There it becomes a post-op of the
+//! convolution or MatMul that makes the data, or has fewer elements. The bits stay.
 
 use crate::fused::hard_swish::HardSwish;
 use crate::graph::net::{Net, Node, Value, ValueId};
@@ -9,7 +9,8 @@ use crate::graph::rewriter::GraphRewriter;
 use crate::ops::unary::function;
 use crate::passes::context::PassCx;
 use crate::passes::fusion::post_ops::takes_post_ops;
-use crate::passes::layout::movement::is_movement;
+use crate::passes::layout::movement::{is_movement, is_nearest};
+use crate::passes::quantization::lowering::rounding;
 use infer::ops::binary::Binary;
 use infer::ops::unary::Unary;
 use smallvec::smallvec;
@@ -21,32 +22,42 @@ pub(crate) fn hoist(net: &mut Net, _: &PassCx<'_>) -> usize {
     })
 }
 
-/// The results of the movements between a node and the convolution or MatMul that takes it as a
-/// post-op, the last first. Nothing else reads them.
+/// The results of the movements that a node may run before, the last first. Nothing else reads
+/// them. They begin at a convolution or MatMul that takes the node as a post-op, or they repeat
+/// elements.
 fn movements(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Vec<ValueId>> {
     let net = &*rewriter.net;
-    let unary =
-        node.is::<Unary>().filter(|unary| seen(net, node, |cx| function(unary, cx)).is_ok());
-    if unary.is_none() && node.fused::<HardSwish>().is_none() {
+    let quantizes = rounding(net, node).is_some();
+    if !quantizes && !is_activation(net, node) {
         return None;
     }
     let count = |value: ValueId| Some(net.sizes(value)?.iter().product::<usize>());
     let mut value = *node.inputs.first()?;
     let mut chain = Vec::new();
     loop {
-        let maker = rewriter.only_for(value)?;
         if !chain.is_empty() && is_product(rewriter, value) {
             return Some(chain);
         }
-        let source = *maker.inputs.first()?;
+        let next = rewriter.only_for(value).filter(|maker| {
+            let moves = is_movement(net, maker) || quantizes && is_nearest(net, maker);
+            moves && maker.outputs.len() == 1
+        });
+        let source = next.and_then(|maker| maker.inputs.first().copied());
         // A part of the data is less work.
-        let moves_all = is_movement(net, maker) && count(source)? == count(value)?;
-        if !moves_all || maker.outputs.len() != 1 {
-            return None;
-        }
+        let Some(source) = source.filter(|source| count(*source) <= count(value)) else {
+            let repeats = chain.first().is_some_and(|last| count(value) < count(*last));
+            return repeats.then_some(chain);
+        };
         chain.push(value);
         value = source;
     }
+}
+
+/// Whether a node applies a function that a post-op may be.
+fn is_activation(net: &Net, node: &Node) -> bool {
+    let unary = node.is::<Unary>();
+    unary.is_some_and(|unary| seen(net, node, |cx| function(unary, cx)).is_ok())
+        || node.fused::<HardSwish>().is_some()
 }
 
 /// Whether a value is made by a convolution or MatMul, perhaps with constants added or multiplied.
@@ -77,7 +88,12 @@ fn hoisted(rewriter: &mut GraphRewriter<'_>, mut node: Node, chain: &[ValueId]) 
         return;
     };
     node.inputs[0] = source;
-    let mut moved = rewriter.add(Value::of(rewriter.net.values[source].fact.clone()));
+    let quant_params = last.first().and_then(|v| rewriter.net.values[*v].quant_params);
+    let like = |rewriter: &mut GraphRewriter<'_>, value: ValueId| {
+        let fact = rewriter.net.values[value].fact.clone();
+        rewriter.add(Value { quant_params, ..Value::of(fact) })
+    };
+    let mut moved = like(rewriter, source);
     node.outputs = smallvec![moved];
     rewriter.keep(node);
     while let Some(mut movement) = movements.pop() {
@@ -87,8 +103,7 @@ fn hoisted(rewriter: &mut GraphRewriter<'_>, mut node: Node, chain: &[ValueId]) 
         if movements.is_empty() {
             movement.outputs = last.clone();
         } else {
-            let fact = rewriter.net.values[movement.outputs[0]].fact.clone();
-            movement.outputs = smallvec![rewriter.add(Value::of(fact))];
+            movement.outputs = smallvec![like(rewriter, movement.outputs[0])];
         }
         moved = movement.outputs[0];
         rewriter.keep(movement);

@@ -20,6 +20,7 @@ use crate::passes::fusion::attention::heads;
 use crate::passes::layout::index_map::Map;
 use crate::passes::layout::strided::Strided;
 use infer::InputSet;
+use infer::ops::interpolate::{Interpolate, Mode};
 use infer::ops::matmul::MatMul;
 use smallvec::smallvec;
 use std::collections::HashMap;
@@ -269,6 +270,17 @@ pub(crate) fn is_movement(net: &Net, node: &Node) -> bool {
     };
     let is_f32 = |v: &ValueId| net.is_f32(*v);
     moves && node.outputs.iter().all(is_f32) && node.inputs.first().is_some_and(is_f32)
+}
+
+/// Whether a node repeats or drops elements of f32, as the nearest mode of Interpolate does, and
+/// inserts none.
+pub(crate) fn is_nearest(net: &Net, node: &Node) -> bool {
+    let Some(rule) = node.is::<Interpolate>() else { return false };
+    let rank = node.inputs.first().and_then(|v| net.sizes(*v)).map_or(0, |sizes| sizes.len());
+    let is_padded = (0..rank).any(|axis| rule.pads(axis) != (0, 0));
+    rule.mode() == Mode::Nearest
+        && !is_padded
+        && node.inputs.first().is_some_and(|v| net.is_f32(*v))
 }
 
 /// The elements of a value, if there are any.

@@ -10,3 +10,4 @@ pub(crate) mod f16;
 pub(crate) mod integers;
 pub(crate) mod lowering;
 pub(crate) mod propagation;
+pub(crate) mod repeated;

@@ -1,17 +1,19 @@
 //! Quantized propagation. A quantized convolution quantizes its input while it reads it. If the
 //! producer can quantize its output instead, and every reader takes quantized values, the value
 //! stays u8. Such readers are quantized convolutions, their residuals, depthwise convolutions, max
-//! pooling and Concat of inputs with equal parameters. Depthwise convolutions between such values
-//! run in integers if their filters are integers.
+//! pooling, movements such as Split, and Concat of inputs with equal parameters. Depthwise
+//! convolutions between such values run in integers if their filters are integers.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::quantize::QuantizeValues;
 use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};
+use crate::fused::through::{IndexedCopy, StridedCopy};
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput};
 use crate::passes::context::PassCx;
+use crate::passes::layout::movement::{is_movement, is_nearest};
 use crate::passes::quantization::depthwise;
 use crate::passes::quantization::lowering::{column_rounding, rounding};
 use crate::tensor::Tensor;
@@ -109,7 +111,7 @@ fn stored_as_bytes(net: &Net, columns: &Columns) -> Vec<Option<Bytes>> {
     while let Some(value) = left.pop() {
         let Some(bytes) = all[value] else { continue };
         let maker = makers[value].map(|i| &net.nodes[i]);
-        let from = maker.filter(|node| is_passing(node)).map_or(&[][..], |node| &node.inputs);
+        let from = maker.map_or(&[][..], |node| passed(net, node));
         let is_made = from.iter().all(|v| all[*v].is_some());
         let reader = |i: &usize| accepts(net, &all, &net.nodes[*i], (value, bytes));
         if is_made && readers[value].iter().all(reader) {
@@ -117,7 +119,8 @@ fn stored_as_bytes(net: &Net, columns: &Columns) -> Vec<Option<Bytes>> {
         }
         all[value] = None;
         left.extend_from_slice(from);
-        let passing = readers[value].iter().map(|i| &net.nodes[*i]).filter(|n| is_passing(n));
+        let passing = readers[value].iter().map(|i| &net.nodes[*i]);
+        let passing = passing.filter(|node| passed(net, node).contains(&value));
         left.extend(passing.filter_map(|node| node.outputs.first()));
     }
     all
@@ -143,8 +146,9 @@ fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
     }
     let quant_params = |v: &ValueId| net.values[*v].quant_params;
     let own = quant_params(node.outputs.first()?)?;
-    let (first, others) = node.inputs.split_first().filter(|_| is_passing(node))?;
-    let are_alike = node.inputs.iter().all(|v| quant_params(v) == Some(own));
+    let data = passed(net, node);
+    let (first, others) = data.split_first()?;
+    let are_alike = data.iter().all(|v| quant_params(v) == Some(own));
     let bytes = bytes_of(all, *first).filter(|_| are_alike)?;
     let is_alike = |v: &ValueId| match (bytes_of(all, *v), bytes) {
         (Some(Bytes::Uniform(_, scale, low)), Bytes::Uniform(_, own_scale, own_low)) => {
@@ -155,9 +159,20 @@ fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
     others.iter().all(is_alike).then_some(bytes)
 }
 
-/// Whether a node passes u8 through from its inputs to its output.
-fn is_passing(node: &Node) -> bool {
-    node.fused::<PoolLast>().is_some() || node.is::<Concat>().is_some()
+/// The inputs of a node whose elements it passes through to its only output, whatever their type.
+fn passed<'n>(net: &Net, node: &'n Node) -> &'n [ValueId] {
+    let passes_first = node.fused::<PoolLast>().is_some() || moves(net, node);
+    match (node.is::<Concat>().is_some(), passes_first && node.outputs.len() == 1) {
+        (true, _) => &node.inputs,
+        (false, true) => &node.inputs[..1],
+        (false, false) => &[],
+    }
+}
+
+/// Whether a node only moves or repeats elements of its first input.
+fn moves(net: &Net, node: &Node) -> bool {
+    let is_fused = node.fused::<IndexedCopy>().is_some() || node.fused::<StridedCopy>().is_some();
+    is_fused || is_movement(net, node) || is_nearest(net, node)
 }
 
 /// Whether a node takes a value as u8 with this quantization.
@@ -178,7 +193,9 @@ fn accepts(
     if let Some(conv) = node.fused::<ChannelsLast>() {
         return conv.with_quantized_input(0).is_some() && places.all(|i| i == 0);
     }
-    is_passing(node) && node.outputs.first().is_some_and(|v| bytes_of(all, *v).is_some())
+    let is_passed =
+        passed(net, node).contains(&value) && places.all(|i| passed(net, node).len() > i);
+    is_passed && node.outputs.first().is_some_and(|v| bytes_of(all, *v).is_some())
 }
 
 /// The node that reads u8 inputs, and writes u8 if its output is stored so.
