@@ -9,6 +9,7 @@ mod direct;
 mod dispatch;
 mod memory;
 mod naive;
+mod patches;
 mod pool;
 mod problem;
 mod skipping;

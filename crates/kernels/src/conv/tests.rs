@@ -2,6 +2,7 @@ mod few_outputs;
 mod in_bf16;
 mod long_windows;
 mod padding;
+mod patches;
 
 use super::*;
 use crate::base::aligned_buf::WeightArena;
@@ -535,23 +536,26 @@ fn back() -> impl Strategy<Value = Window> {
 
 /// Adds every input, times each tap, to the output it reaches.
 fn spread(conv: &Convolution, input: &[f32], weights: &[f32]) -> Vec<f64> {
-    let [_, h, w] = conv.axes;
+    let [d, h, w] = conv.axes;
     let (ci, co) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
     let mut out = vec![0f64; conv.batch * conv.positions() * conv.outputs];
     for (i, x) in input.iter().enumerate() {
         let (c, pixel) = (i % conv.inputs, i / conv.inputs);
-        let (b, y, x_at) = (pixel / w.input / h.input, pixel / w.input % h.input, pixel % w.input);
+        let (line, x_at) = (pixel / w.input, pixel % w.input);
+        let (y, z, b) = (line % h.input, line / h.input % d.input, line / h.input / d.input);
         for t in 0..conv.taps() {
             let place = |a: &Window, i: usize, tap: usize| {
                 let o = (i * a.stride + tap * a.dilation) as isize - a.start;
                 usize::try_from(o).ok().filter(|o| *o < a.output)
             };
-            let at = (place(&h, y, t / w.taps), place(&w, x_at, t % w.taps));
-            let (Some(oy), Some(ox)) = at else { continue };
+            let plane = place(&d, z, t / w.taps / h.taps);
+            let at = (plane, place(&h, y, t / w.taps % h.taps), place(&w, x_at, t % w.taps));
+            let (Some(oz), Some(oy), Some(ox)) = at else { continue };
+            let line = (b * d.output + oz) * h.output + oy;
             for o in 0..co {
                 let weight = weights[(c * co + o) * conv.taps() + t];
                 let channel = c / ci * co + o;
-                out[((b * h.output + oy) * w.output + ox) * conv.outputs + channel] +=
+                out[(line * w.output + ox) * conv.outputs + channel] +=
                     f64::from(*x) * f64::from(weight);
             }
         }

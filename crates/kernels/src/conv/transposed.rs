@@ -1,8 +1,10 @@
 //! Transposed convolutions in f32: from the output of a convolution back to its input.
 //!
 //! With stride `s`, a tap reaches output `o` only if its distance from `o` is a multiple of `s`. So
-//! the outputs of each residue modulo `s` are an ordinary convolution with those taps, reversed.
+//! the outputs of each residue modulo `s` are an ordinary convolution with those taps, reversed. If
+//! the kernel is as large as the stride, all residues are one GEMM ([`Patches`]).
 
+use super::patches::Patches;
 use super::problem::{Convolution, Filters, Input};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
@@ -19,6 +21,8 @@ pub struct Transposed {
     /// Taps along each axis.
     taps: [usize; 3],
     parts: Vec<Part>,
+    /// In place of the parts, if each input makes outputs of its own.
+    patches: Option<Patches>,
 }
 
 /// The outputs of one residue along each axis.
@@ -63,12 +67,16 @@ impl Transposed {
                 }
             }
         }
-        Transposed { sizes: conv.axes.map(|a| a.output), taps: conv.axes.map(|a| a.taps), parts }
+        let (sizes, taps) = (conv.axes.map(|a| a.output), conv.axes.map(|a| a.taps));
+        Transposed { sizes, taps, parts, patches: Patches::of(conv) }
     }
 
     /// Floating-point operations, including those on padding.
     pub fn flops(&self) -> u64 {
-        self.parts.iter().map(|part| part.conv.flops()).sum()
+        match &self.patches {
+            Some(patches) => patches.flops(),
+            None => self.parts.iter().map(|part| part.conv.flops()).sum(),
+        }
     }
 
     /// Packs the filters of each part into an arena. They are given by group, then input channel,
@@ -77,6 +85,9 @@ impl Transposed {
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
+        if let Some(patches) = &self.patches {
+            return vec![patches.filters(to, filters)];
+        }
         let part = |part: &Part| part.conv.direct_filters(to, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }
@@ -104,6 +115,9 @@ impl Transposed {
 
     /// Bytes of packed filters.
     pub fn packed_bytes(&self) -> usize {
+        if let Some(patches) = &self.patches {
+            return patches.packed_bytes();
+        }
         let packed = |part: &Part| {
             let (conv, (inputs, outputs)) = (&part.conv, part.conv.group());
             conv.taps() * inputs * outputs * conv.groups * size_of::<f32>()
@@ -113,6 +127,9 @@ impl Transposed {
 
     /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
+        if let Some(patches) = &self.patches {
+            return patches.scratch_bytes(threads);
+        }
         let scratch = |part: &Part| {
             let rows = part.conv.batch * part.conv.positions() * part.conv.outputs;
             rows * size_of::<f32>() + part.conv.scratch_bytes(threads)
@@ -133,6 +150,9 @@ impl Transposed {
         post_ops: &[PostOp<'_>],
         output: &mut [f32],
     ) {
+        if let (Some(patches), [filters]) = (&self.patches, filters) {
+            return patches.run((threads, scratch), (input, filters), post_ops, output);
+        }
         let input = Input::channels_last(input);
         // Post-ops that do the same to every row are applied before the rows are scattered.
         let alike = post_ops.iter().take_while(|s| s.ignores_row()).count();

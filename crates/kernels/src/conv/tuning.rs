@@ -71,5 +71,9 @@ pub(crate) const DEFORMABLE_GRAIN: usize = 1 << 10;
 /// Multiply-adds of a naive convolution that are worth a second thread.
 pub(crate) const NAIVE_GRAIN: usize = 1 << 14;
 
+/// Elements of the patches of a transposed convolution that are computed at once: 64 KB, which stay
+/// in L2 until they are written.
+pub(crate) const PATCHES_AT_ONCE: usize = 1 << 14;
+
 /// Elements of a transposed convolution that are worth a second thread.
 pub(crate) const TRANSPOSED_GRAIN: usize = 1 << 14;
