@@ -51,6 +51,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("constant folding", cleanup::fold::fold_others),
     // A FakeQuantize of what one with the same limits has made.
     ("repeated quantization", quantization::repeated::eliminate),
+    // A Split of what was concatenated, and a Concat of what was split.
+    ("split elimination", cleanup::split::eliminate),
     // Of an f16 or int8 table, only the rows that a Gather takes are decompressed.
     ("compressed gather", quantization::compressed_gather::rows),
     // Multiplication by 1; Convert and movements that keep type and shape.

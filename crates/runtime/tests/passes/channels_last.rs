@@ -1,8 +1,9 @@
 //! Channels last: convolutions, the operations between them, and quantized values.
 
-use super::{binary, check, constant, unary, with_ints};
+use super::{binary, check, constant, numbers, plan, unary, with_ints};
 use ir::ElementType::{F32, I64};
 use ir::{GraphBuilder, OutputRef};
+use irrun_runtime::Tensor;
 
 #[test]
 fn convolutions_and_what_lies_between_keep_their_channels_last() {
@@ -247,6 +248,36 @@ fn channels_are_shuffled_in_one_copy_for_each_part() {
     let half = ["copy", "convolution", "reduce"];
     let steps: Vec<&str> = ["convolution"].into_iter().chain(half).chain(half).collect();
     check(&g.finish().unwrap(), &[1, 4, 5, 7], 1e-5, &steps);
+}
+
+/// The head of a detector: at each scale, boxes and scores are concatenated, then all scales, and
+/// boxes and scores are split again. Each is one copy of all scales.
+#[test]
+fn what_is_split_again_is_concatenated_once() {
+    let mut g = GraphBuilder::new("head");
+    let scales = [(5, 8), (3, 4)].map(|(height, width)| {
+        let x = g.parameter(&format!("x{height}"), F32, &format!("1,4,{height},{width}"));
+        let parts = [6, 10].map(|channels| pointwise(&mut g, x, [channels, 4], 3));
+        let both = g.layer("Concat", "opset1").attribute("axis", "1").inputs(&parts).output();
+        with_ints(&mut g, "Reshape", both, &[1, 16, -1])
+    });
+    let all = g.layer("Concat", "opset1").attribute("axis", "2").inputs(&scales).output();
+    let (axis, lengths) = (g.constant_i64(&[1]), g.constant_i64(&[6, 10]));
+    let parts = g.layer("VariadicSplit", "opset1").inputs(&[all, axis, lengths]).outputs(2);
+    for (i, part) in parts.into_iter().enumerate() {
+        let part = unary(&mut g, "Sigmoid", part);
+        g.result(&format!("y{i}"), part);
+    }
+    let graph = g.finish().unwrap();
+    let sizes = [[1, 4, 5, 8], [1, 4, 3, 4]];
+    let inputs =
+        sizes.map(|sizes| Tensor::from_vec(&sizes, numbers(sizes.iter().product(), 1)).unwrap());
+    let run = |optimize| plan(&graph, optimize).session().run(&inputs).unwrap();
+    assert_eq!(run(true), run(false));
+    let explained = plan(&graph, true).explain();
+    let of = |kernel: &str| explained.iter().filter(|line| line.contains(kernel)).count();
+    let steps = [": convolution", ": copy", ": unary", ": move"].map(of);
+    assert_eq!(steps, [4, 4, 2, 0], "{explained:#?}");
 }
 
 /// A depthwise convolution also gives the means of its channels, after all its post-ops.

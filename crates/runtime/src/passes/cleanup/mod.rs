@@ -4,3 +4,4 @@ pub(crate) mod cse;
 pub(crate) mod dce;
 pub(crate) mod fold;
 pub(crate) mod nop;
+pub(crate) mod split;
