@@ -413,6 +413,38 @@ fn quantized_values_stay_bytes_through_movements() {
     }
 }
 
+/// A movement that inserts zeros keeps its place: Sigmoid of 0 is not 0, and neither is the byte
+/// that stands for 0.
+#[test]
+fn inserted_zeros_are_zeros() {
+    let mut g = GraphBuilder::new("zeros");
+    let x = g.parameter("x", F32, "1,3,5,7");
+    let x = fake_quantized(&mut g, x, -1.28, 1.27);
+    let filters = integers(&mut g, &[16, 3, 1, 1], 1);
+    let y = g.layer("Convolution", "opset1").attributes(&UNPADDED).inputs(&[x, filters]).output();
+    let y = fake_quantized(&mut g, y, -1.28, 1.27);
+    let spread = |g: &mut GraphBuilder, x: OutputRef, ends: [i64; 4]| {
+        let lists = [[1, 1, 2, 2], [0, 0, 1, 1], ends].map(|list| g.constant_i64(&list));
+        let spread = g.layer("SpaceToBatch", "opset2");
+        spread.inputs(&[x, lists[0], lists[1], lists[2]]).output()
+    };
+    let padded = spread(&mut g, y, [0, 0, 2, 0]);
+    let filters = integers(&mut g, &[16, 16, 1, 1], 2);
+    let conv = g.layer("Convolution", "opset1").attributes(&UNPADDED);
+    let z = conv.inputs(&[padded, filters]).output();
+    let z = spread(&mut g, z, [0, 0, 1, 1]);
+    let z = unary(&mut g, "Sigmoid", z);
+    g.result("z", z);
+    let graph = g.finish().unwrap();
+    let input = Tensor::from_vec(&[1, 3, 5, 7], numbers(105, 1)).unwrap();
+    let run = |optimize| {
+        let outputs = plan(&graph, optimize).session().run(std::slice::from_ref(&input)).unwrap();
+        outputs[0].as_slice::<f32>().unwrap().to_vec()
+    };
+    // Values halfway between two quantized values may round to the other one.
+    assert!(run(true).iter().zip(&run(false)).all(|(a, b)| (a - b).abs() < 0.02));
+}
+
 /// The result of an f32 convolution is quantized by a step of its own, to u8 if a depthwise
 /// convolution reads it, with one quantizer or one per channel.
 #[test]

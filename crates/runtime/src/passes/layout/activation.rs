@@ -55,9 +55,10 @@ fn movements(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Vec<ValueId>> 
 
 /// Whether a node applies a function that a post-op may be.
 fn is_activation(net: &Net, node: &Node) -> bool {
-    let unary = node.is::<Unary>();
-    unary.is_some_and(|unary| seen(net, node, |cx| function(unary, cx)).is_ok())
-        || node.fused::<HardSwish>().is_some()
+    let is_function = |unary: &Unary| seen(net, node, |cx| function(unary, cx)).is_ok();
+    let is_activation =
+        node.is::<Unary>().is_some_and(is_function) || node.fused::<HardSwish>().is_some();
+    is_activation && node.outputs.first().is_some_and(|v| net.is_f32(*v))
 }
 
 /// Whether a value is made by a convolution or MatMul, perhaps with constants added or multiplied.

@@ -11,7 +11,7 @@ use crate::fused::transpose::{Permute, Reinterpret};
 use crate::graph::net::{FusedOp, Net, Node, Operation, ValueId};
 use crate::graph::pattern::lowered;
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Reuse};
 use crate::ops::matmul::Shape;
 use crate::ops::matmul::Through;
 use crate::ops::scaled_dot_product_attention::Heads;
@@ -257,19 +257,23 @@ impl Chains {
     }
 }
 
-/// The kernel of a node that moves elements of f32 and does nothing else.
+/// The kernel of a node that moves elements of f32 and does nothing else. It may insert zeros.
 fn moving(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
-    if is_movement(net, node) { lowered(net, node) } else { None }
-}
-
-/// Whether a node moves elements of f32 and does nothing else.
-pub(crate) fn is_movement(net: &Net, node: &Node) -> bool {
     let moves = match node.op() {
         Some(op) => op.traits().pure && op.traits().moves == InputSet::one(0),
         None => node.fused::<Permute>().is_some() || node.fused::<Reinterpret>().is_some(),
     };
     let is_f32 = |v: &ValueId| net.is_f32(*v);
-    moves && node.outputs.iter().all(is_f32) && node.inputs.first().is_some_and(is_f32)
+    let all = node.outputs.iter().all(is_f32) && node.inputs.first().is_some_and(is_f32);
+    if moves && all { lowered(net, node) } else { None }
+}
+
+/// Whether a node moves elements of f32 and does nothing else. Each element of its outputs is one
+/// of its input: none is inserted.
+pub(crate) fn is_movement(net: &Net, node: &Node) -> bool {
+    moving(net, node).is_some_and(|kernel| {
+        kernel.movement().is_some() || matches!(kernel.reuse(), Reuse::Views(_))
+    })
 }
 
 /// Whether a node repeats or drops elements of f32, as the nearest mode of Interpolate does, and
