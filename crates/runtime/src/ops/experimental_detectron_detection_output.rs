@@ -69,7 +69,7 @@ fn of_class(
         if roi.area(0.0) > 0.0 { scores[i * classes + class] } else { f32::NAN }
     };
     let own: Vec<f32> = rois.iter().enumerate().map(score).collect();
-    let order = ranked(&own, |s| s > rule.score_threshold);
+    let order = ranked(&own, usize::MAX, |s| s > rule.score_threshold);
     let limit = usize::try_from(rule.post_nms_count).unwrap_or(usize::MAX);
     let kept = Greedy::fixed(rule.nms_threshold, 1.0).keep(&boxes, order, limit);
     kept.into_iter().map(|i| Detection { class, score: own[i], found: boxes[i] }).collect()

@@ -10,7 +10,7 @@ impl Lower for ExperimentalDetectronTopKRois {
         let rows = self.max_rois();
         Ok(produce(cx, "top k rois", move |inputs| {
             let (rois, scores) = (inputs.floats(0)?, inputs.floats(1)?);
-            let order = ranked(&scores, |_| true).into_iter().take(rows);
+            let order = ranked(&scores, rows, |_| true).into_iter();
             let mut out: Vec<f32> =
                 order.flat_map(|i| rois[i * 4..][..4].iter().copied()).collect();
             fill_up(&mut out, &[rows, 4])?;

@@ -231,18 +231,31 @@ pub fn descending(a: f32, b: f32) -> Ordering {
     b.partial_cmp(&a).unwrap_or(Ordering::Equal)
 }
 
-/// The positions of the wanted scores, from high to low; equal ones by position. NaN is never
-/// wanted.
-pub fn ranked(scores: &[f32], wanted: impl Fn(f32) -> bool) -> Vec<usize> {
+/// The positions of the wanted scores, from high to low; equal ones by position. The first `limit`
+/// of them. NaN is never wanted.
+pub fn ranked(scores: &[f32], limit: usize, wanted: impl Fn(f32) -> bool) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..scores.len()).filter(|i| !scores[*i].is_nan() && wanted(scores[*i])).collect();
-    order.sort_by(|a, b| descending(scores[*a], scores[*b]));
+    let by_score = |a: &usize, b: &usize| descending(scores[*a], scores[*b]).then(a.cmp(b));
+    if limit < order.len() {
+        order.select_nth_unstable_by(limit, by_score);
+        order.truncate(limit);
+    }
+    order.sort_unstable_by(by_score);
     order
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks() {
+        let scores = [0.5, f32::NAN, 0.9, 0.5, 0.1, 0.9, 0.7];
+        let of = |limit| ranked(&scores, limit, |s| s > 0.2);
+        assert_eq!(of(usize::MAX), [2, 5, 6, 0, 3]);
+        assert_eq!((of(1), of(4), of(0)), (vec![2], vec![2, 5, 6, 0], vec![]));
+    }
 
     #[test]
     fn overlap() {
@@ -264,11 +277,5 @@ mod tests {
         let by = Move { shift: (1.0, 0.0), log: (0.0, 9.0) }.limited(0.0);
         let moved = by.apply(Rect::new(0.0, 0.0, 1.0, 3.0), 1.0);
         assert_eq!(moved.inclusive(1.0).corners(), [2.0, 0.0, 3.0, 3.0]);
-    }
-
-    #[test]
-    fn ranks() {
-        let scores = [0.5, f32::NAN, 0.9, 0.5, 0.1];
-        assert_eq!(ranked(&scores, |s| s > 0.2), [2, 0, 3]);
     }
 }

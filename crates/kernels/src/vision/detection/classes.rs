@@ -39,8 +39,7 @@ pub struct Matrix {
 
 impl Matrix {
     fn select(&self, boxes: &[Rect], scores: &[f32], candidates: usize) -> Vec<(usize, f32)> {
-        let mut order = ranked(scores, |s| s > self.score);
-        order.truncate(candidates);
+        let order = ranked(scores, candidates, |s| s > self.score);
         // The largest overlap of each candidate with a better one.
         let mut greatest: Vec<f32> = Vec::with_capacity(order.len());
         let mut kept = Vec::new();
@@ -129,7 +128,7 @@ impl ByClass {
             let kept = match &self.choice {
                 Choice::Matrix(matrix) => matrix.select(boxes, scores, self.candidates),
                 Choice::Greedy { greedy, score } => {
-                    let order = ranked(scores, |s| s >= *score).into_iter().take(self.candidates);
+                    let order = ranked(scores, self.candidates, |s| s >= *score);
                     let kept = greedy.keep(boxes, order, usize::MAX).into_iter();
                     kept.map(|i| (i, scores[i])).collect()
                 }

@@ -84,8 +84,8 @@ impl Selection {
         if !self.one_class {
             let of_class = |class: usize| {
                 let own: Vec<f32> = scores.iter().skip(class).step_by(classes).copied().collect();
-                let order = ranked(&own, |s| s > self.confidence).into_iter().take(limit);
-                order.map(move |prior| (class, prior))
+                let order = ranked(&own, limit, |s| s > self.confidence);
+                order.into_iter().map(move |prior| (class, prior))
             };
             return (0..classes).filter(wanted).flat_map(of_class).collect();
         }
@@ -98,8 +98,8 @@ impl Selection {
         let best: Vec<(usize, f32)> = scores.chunks_exact(classes.max(1)).map(greatest).collect();
         let own: Vec<f32> =
             best.iter().map(|(class, s)| if *class > 0 { *s } else { f32::NAN }).collect();
-        let order = ranked(&own, |s| s >= self.confidence).into_iter().take(limit);
-        order.map(|prior| (best[prior].0, prior)).collect()
+        let order = ranked(&own, limit, |s| s >= self.confidence);
+        order.into_iter().map(|prior| (best[prior].0, prior)).collect()
     }
 
     /// The best of all classes; within each class by score.

@@ -75,12 +75,9 @@ impl Proposals {
     pub fn choose(&self, boxes: &[Rect], scores: &[f32]) -> Vec<usize> {
         let size = |i: usize| (boxes[i].width(self.edge), boxes[i].height(self.edge));
         let large = |i: &usize| size(*i).0 >= self.least.0 && size(*i).1 >= self.least.1;
-        let order = ranked(scores, |_| true).into_iter();
-        if self.small_first {
-            self.greedy.keep(boxes, order.filter(large).take(self.before), self.after)
-        } else {
-            self.greedy.keep(boxes, order.take(self.before).filter(large), self.after)
-        }
+        let limit = if self.small_first { usize::MAX } else { self.before };
+        let order = ranked(scores, limit, |_| true).into_iter();
+        self.greedy.keep(boxes, order.filter(large).take(self.before), self.after)
     }
 }
 

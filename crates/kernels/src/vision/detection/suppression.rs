@@ -200,7 +200,7 @@ mod tests {
         };
         let mut boxes: Vec<Rect> = (0..900).map(rect).collect();
         let scores: Vec<f32> = (0..900).map(|i| number(i, 101)).collect();
-        let order = super::super::boxes::ranked(&scores, |_| true);
+        let order = super::super::boxes::ranked(&scores, usize::MAX, |_| true);
         for (overlap, odd) in [(0.0, 0.0), (0.3, 0.0), (-1.0, 0.0), (0.3, f32::NAN)] {
             boxes[17].x0 += odd;
             let all = Suppression { limit: 500, overlap, score: 0.0, sigma: 0.0 };
