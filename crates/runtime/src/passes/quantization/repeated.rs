@@ -8,6 +8,9 @@ use crate::passes::context::PassCx;
 use crate::passes::layout::movement::{is_movement, is_nearest};
 use infer::ops::fake_quantize::FakeQuantize;
 
+/// The most movements between two of them, since a file may hold any number.
+const MOST_MOVEMENTS: usize = 16;
+
 pub(crate) fn eliminate(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, node| {
         match (is_repeated(rewriter, &node), &node.outputs[..]) {
@@ -24,7 +27,8 @@ fn is_repeated(rewriter: &GraphRewriter<'_>, node: &Node) -> bool {
     let net = &*rewriter.net;
     let Some(own) = limits(net, node) else { return false };
     let mut value = node.inputs[0];
-    while let Some(maker) = rewriter.maker(value) {
+    for _ in 0..MOST_MOVEMENTS {
+        let Some(maker) = rewriter.maker(value) else { return false };
         if let Some(limits) = limits(net, maker) {
             return limits == own;
         }
