@@ -94,7 +94,8 @@ const PASSES: &[(&str, Pass)] = &[
     // A 1×1 convolution reads the inputs of a Concat directly, if they have equally many channels.
     ("concat elimination", layout::concat::eliminate),
     // An activation or FakeQuantize behind movements of a convolution's or MatMul's results runs
-    // before them, and a FakeQuantize behind an Interpolate that repeats elements before that.
+    // before them, and a FakeQuantize behind an Interpolate that repeats elements before that. As a
+    // post-op, a FakeQuantize rounds numbers halfway between two values to either.
     ("activation hoisting", layout::activation::hoist),
     // A chain of Roll, Reshape, Transpose, Slice … is one index map, which MatMul and attention
     // read and write through; what is left is one copy. Runs too short for a map are one strided

@@ -1,6 +1,7 @@
 //! Activation hoisting. An activation or FakeQuantize behind movements, as behind the pixel shuffle
 //! of a super-resolution model, runs before them instead. There it becomes a post-op of the
-//! convolution or MatMul that makes the data, or has fewer elements. The bits stay.
+//! convolution or MatMul that makes the data, or has fewer elements. The bits stay, except for
+//! numbers halfway between two quantized values.
 
 use crate::fused::hard_swish::HardSwish;
 use crate::graph::net::{Net, Node, Value, ValueId};
