@@ -33,7 +33,8 @@ SUMS_OF_INFINITIES = {
     "DFT", "IDFT", "RDFT", "IRDFT", "STFT", "Convolution", "GroupConvolution", "ConvolutionBackpropData",
     "GroupConvolutionBackpropData", "DeformableConvolution", "Interpolate", "MVN", "MatMul", "Einsum", "GridSample",
     "ROIAlign", "ROIAlignRotated", "ROIPooling", "NormalizeL2", "GroupNormalization", "CumSum", "LRN", "AvgPool",
-    "AdaptiveAvgPool", "ScaledDotProductAttention", "BatchNormInference", "PRelu"}
+    "AdaptiveAvgPool", "ScaledDotProductAttention", "BatchNormInference", "PRelu",
+    "GroupedMatMul", "ReduceProd"}
 # Bodies hold any of the above; the whole of one is compared.
 BODIES = {"TensorIterator", "Loop", "If"}
 # Where an input has no elements the plugin leaves what the memory held, or the lowest and largest numbers.
@@ -65,6 +66,8 @@ ALWAYS = {
 MAGNIFY = {"Unique", "TopK", "NonZero", "MVN", "NormalizeL2", "Asin", "Acos", "Acosh", "Atanh", "Sin", "Cos", "Tan"}
 # Integers of 32 bits go through f32.
 I32_IN_F32 = {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "Mod", "FloorMod", "ReorgYolo"}
+# Shifts, starts and steps of 64 bits, which the plugin holds in 32.
+I64_OPERANDS = {"Roll", "Slice"}
 # What the plugin alone does: the reference sides with irrun.
 ALONE = {
     "FakeQuantize": "FakeQuantize halfway between two quantized values",
@@ -176,6 +179,8 @@ def rule_of_plugin(last, types, traits, finding):
     if last == "StridedSlice":
         return "StridedSlice, shrink_axis_mask and new_axis_mask"
     if types & OTHER_WIDTH and not types & REAL and finding.get("numpy") != "numpy as plugin":
+        return "integer arithmetic"
+    if last in I64_OPERANDS and "i64" in types and "limits" in traits:
         return "integer arithmetic"
     if last in I32_IN_F32 and not types & REAL and "limits" in traits:
         return "Less, FloorMod, ReorgYolo and their like of i32"
