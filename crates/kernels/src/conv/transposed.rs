@@ -13,16 +13,95 @@ use crate::conv::tuning::TRANSPOSED_GRAIN;
 use crate::gemm::{PostOp, Window, apply_post_ops};
 use crate::movement::copy::gcd;
 
+/// A transposed convolution.
+#[derive(Clone, Debug)]
+pub struct Transposed(Algorithm);
+
+/// How it is computed.
+#[derive(Clone, Debug)]
+enum Algorithm {
+    /// Each input makes outputs of its own.
+    Patches(Patches),
+    /// By residue.
+    Residues(Residues),
+}
+
+impl Transposed {
+    /// The transposed convolution in which along each axis of `conv`, input `i` reaches output
+    /// `i * stride + tap * dilation - start`.
+    pub fn new(conv: &Convolution) -> Transposed {
+        let patches = Patches::of(conv).map(Algorithm::Patches);
+        Transposed(patches.unwrap_or_else(|| Algorithm::Residues(Residues::new(conv))))
+    }
+
+    /// Floating-point operations, including those on padding.
+    pub fn flops(&self) -> u64 {
+        match &self.0 {
+            Algorithm::Patches(patches) => patches.flops(),
+            Algorithm::Residues(residues) => residues.flops(),
+        }
+    }
+
+    /// Packs the filters of each GEMM into an arena. They are given by group, then input channel,
+    /// then output channel, then tap.
+    ///
+    /// # Panics
+    /// When there are too few.
+    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
+        match &self.0 {
+            Algorithm::Patches(patches) => vec![patches.filters(to, filters)],
+            Algorithm::Residues(residues) => residues.filters(to, filters),
+        }
+    }
+
+    /// Bytes of packed filters.
+    pub fn packed_bytes(&self) -> usize {
+        match &self.0 {
+            Algorithm::Patches(patches) => patches.packed_bytes(),
+            Algorithm::Residues(residues) => residues.packed_bytes(),
+        }
+    }
+
+    /// Bytes of scratch memory for a run on this many threads.
+    pub fn scratch_bytes(&self, threads: usize) -> usize {
+        match &self.0 {
+            Algorithm::Patches(patches) => patches.scratch_bytes(threads),
+            Algorithm::Residues(residues) => residues.scratch_bytes(threads),
+        }
+    }
+
+    /// Convolves `input` back into `output`. `post_ops` are applied to each element, with channels
+    /// as columns.
+    ///
+    /// # Panics
+    /// When a slice does not have the size of the convolution.
+    pub fn run(
+        &self,
+        threads: &Threads,
+        scratch: &ScratchPool,
+        (input, filters): (&[f32], &[Filters<'_>]),
+        post_ops: &[PostOp<'_>],
+        output: &mut [f32],
+    ) {
+        match &self.0 {
+            Algorithm::Patches(patches) => {
+                patches.run((threads, scratch), (input, &filters[0]), post_ops, output);
+            }
+            Algorithm::Residues(residues) => {
+                residues.run((threads, scratch), (input, filters), post_ops, output);
+            }
+        }
+    }
+}
+
 /// A transposed convolution, divided into ordinary ones.
 #[derive(Clone, Debug)]
-pub struct Transposed {
+struct Residues {
     /// Outputs along each axis.
     sizes: [usize; 3],
     /// Taps along each axis.
     taps: [usize; 3],
     parts: Vec<Part>,
-    /// In place of the parts, if each input makes outputs of its own.
-    patches: Option<Patches>,
 }
 
 /// The outputs of one residue along each axis.
@@ -49,10 +128,8 @@ struct Phase {
     taps: Vec<usize>,
 }
 
-impl Transposed {
-    /// Divides a transposed convolution into ordinary ones. Along each axis of `conv`, input `i`
-    /// reaches output `i * stride + tap * dilation - start`.
-    pub fn new(conv: &Convolution) -> Transposed {
+impl Residues {
+    fn new(conv: &Convolution) -> Residues {
         let phases = conv.axes.map(|axis| phases(&axis));
         let mut parts = Vec::new();
         for d in &phases[0] {
@@ -67,27 +144,14 @@ impl Transposed {
                 }
             }
         }
-        let (sizes, taps) = (conv.axes.map(|a| a.output), conv.axes.map(|a| a.taps));
-        Transposed { sizes, taps, parts, patches: Patches::of(conv) }
+        Residues { sizes: conv.axes.map(|a| a.output), taps: conv.axes.map(|a| a.taps), parts }
     }
 
-    /// Floating-point operations, including those on padding.
-    pub fn flops(&self) -> u64 {
-        match &self.patches {
-            Some(patches) => patches.flops(),
-            None => self.parts.iter().map(|part| part.conv.flops()).sum(),
-        }
+    fn flops(&self) -> u64 {
+        self.parts.iter().map(|part| part.conv.flops()).sum()
     }
 
-    /// Packs the filters of each part into an arena. They are given by group, then input channel,
-    /// then output channel, then tap.
-    ///
-    /// # Panics
-    /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
-        if let Some(patches) = &self.patches {
-            return vec![patches.filters(to, filters)];
-        }
+    fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
         let part = |part: &Part| part.conv.direct_filters(to, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }
@@ -113,11 +177,7 @@ impl Transposed {
         taken
     }
 
-    /// Bytes of packed filters.
-    pub fn packed_bytes(&self) -> usize {
-        if let Some(patches) = &self.patches {
-            return patches.packed_bytes();
-        }
+    fn packed_bytes(&self) -> usize {
         let packed = |part: &Part| {
             let (conv, (inputs, outputs)) = (&part.conv, part.conv.group());
             conv.taps() * inputs * outputs * conv.groups * size_of::<f32>()
@@ -125,11 +185,7 @@ impl Transposed {
         self.parts.iter().map(packed).sum()
     }
 
-    /// Bytes of scratch memory for a run on this many threads.
-    pub fn scratch_bytes(&self, threads: usize) -> usize {
-        if let Some(patches) = &self.patches {
-            return patches.scratch_bytes(threads);
-        }
+    fn scratch_bytes(&self, threads: usize) -> usize {
         let scratch = |part: &Part| {
             let rows = part.conv.batch * part.conv.positions() * part.conv.outputs;
             rows * size_of::<f32>() + part.conv.scratch_bytes(threads)
@@ -137,22 +193,13 @@ impl Transposed {
         self.parts.iter().map(scratch).max().unwrap_or(0)
     }
 
-    /// Convolves `input` back into `output`. `post_ops` are applied to each element, with channels
-    /// as columns.
-    ///
-    /// # Panics
-    /// When a slice does not have the size of the convolution.
-    pub fn run(
+    fn run(
         &self,
-        threads: &Threads,
-        scratch: &ScratchPool,
+        (threads, scratch): (&Threads, &ScratchPool),
         (input, filters): (&[f32], &[Filters<'_>]),
         post_ops: &[PostOp<'_>],
         output: &mut [f32],
     ) {
-        if let (Some(patches), [filters]) = (&self.patches, filters) {
-            return patches.run((threads, scratch), (input, filters), post_ops, output);
-        }
         let input = Input::channels_last(input);
         // Post-ops that do the same to every row are applied before the rows are scattered.
         let alike = post_ops.iter().take_while(|s| s.ignores_row()).count();

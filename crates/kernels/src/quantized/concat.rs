@@ -2,7 +2,7 @@
 //! their own. The sums of each input are exact; they are scaled and added in f32, in the order of
 //! the inputs.
 
-use super::convolution::{Operands, QuantizedConvolution};
+use super::convolution::{Operands, QuantizedConvolution, parts};
 use super::input::{self, Image};
 use super::kernel::{Microkernel, Panel, Sums};
 use super::output::{Columns, To};
@@ -74,7 +74,11 @@ impl ConcatConvolution {
             own.map(|((own, operands), memory)| memory.image(own, threads, operands)).collect();
         let filters = operands[0].filters;
         let blocks = images[0].blocks().count();
-        let parts = self.inputs[0].parts(blocks, filters, threads.count());
+        let multiply_adds = self.inputs.iter().map(QuantizedConvolution::multiply_adds).sum();
+        let weights: usize = operands.iter().map(|own| own.filters.weights()).sum();
+        let bytes: usize = self.inputs.iter().map(|own| input::bytes(own.conv())).sum();
+        let work = (multiply_adds, weights > bytes);
+        let parts = parts((blocks, filters.count()), work, threads.count());
         threads.run(parts.0 * parts.1, &|task, _| {
             let (down, across) = (task / parts.1, task % parts.1);
             let (mut kernel, mut tile) = (Microkernel::default(), Totals::default());

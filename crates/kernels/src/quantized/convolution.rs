@@ -278,7 +278,9 @@ impl QuantizedConvolution {
         let mut wide = scratch.take::<i16>(own * threads.count());
         let shared = Slice::new(&mut wide);
         let blocks = image.blocks();
-        let parts = self.parts(blocks.count(), filters, threads.count());
+        let has_large_filters = filters.weights() > input::bytes(&self.conv);
+        let work = (self.multiply_adds(), has_large_filters);
+        let parts = parts((blocks.count(), filters.count()), work, threads.count());
         threads.run(parts.0 * parts.1, &|task, worker| {
             let (down, across) = (task / parts.1, task % parts.1);
             let blocks: Vec<Block> =
@@ -299,25 +301,10 @@ impl QuantizedConvolution {
         });
     }
 
-    /// The number of parts that rows and panels are divided into. Each thread reads all of the
-    /// smaller operand, which stays in its cache, and a part of the larger.
-    pub(super) fn parts(
-        &self,
-        blocks: usize,
-        filters: &PackedFilters,
-        threads: usize,
-    ) -> (usize, usize) {
+    /// Multiply-adds.
+    pub(super) fn multiply_adds(&self) -> usize {
         let rows = self.conv.batch * self.conv.positions();
-        let work = rows * self.conv.outputs * self.conv.taps() * self.conv.inputs;
-        if threads == 1 || work <= GEMM_GRAIN {
-            return (1, 1);
-        }
-        let has_large_filters = filters.weights() > input::bytes(&self.conv);
-        let across = if has_large_filters { filters.count().min(threads) } else { 1 };
-        let down = (4 * threads).div_ceil(across).min(blocks);
-        // With many rows, several parts per thread even out the speed of the threads.
-        let down = if across == threads { 1 } else { down };
-        (down, across)
+        rows * self.conv.outputs * self.conv.taps() * self.conv.inputs
     }
 
     /// The requantizer of a panel's columns.
@@ -332,6 +319,24 @@ impl QuantizedConvolution {
         let rows = self.conv.batch * self.conv.positions();
         Requantizer::new(columns, post_ops, to, (rows, self.conv.outputs))
     }
+}
+
+/// The number of parts that blocks of rows and panels are divided into, for so many multiply-adds.
+/// Each thread reads all of the smaller operand, which stays in its cache, and a part of the
+/// larger.
+pub(super) fn parts(
+    (blocks, panels): (usize, usize),
+    (multiply_adds, has_large_filters): (usize, bool),
+    threads: usize,
+) -> (usize, usize) {
+    if threads == 1 || multiply_adds <= GEMM_GRAIN {
+        return (1, 1);
+    }
+    let across = if has_large_filters { panels.min(threads) } else { 1 };
+    let down = (4 * threads).div_ceil(across).min(blocks);
+    // With many rows, several parts per thread even out the speed of the threads.
+    let down = if across == threads { 1 } else { down };
+    (down, across)
 }
 
 /// Multiplies blocks by a panel, and requantizes the sums.

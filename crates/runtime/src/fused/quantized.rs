@@ -51,7 +51,7 @@ pub(crate) enum Reads {
 }
 
 /// Inputs of the node for each input of the convolution: data, filters and scales.
-pub(crate) const INPUTS: usize = 3;
+const INPUTS: usize = 3;
 
 impl IntegerConvolution {
     /// The convolution, unless it is one of several concatenated inputs.

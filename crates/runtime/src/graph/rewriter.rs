@@ -2,6 +2,10 @@
 
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::tensor::Tensor;
+use infer::ops::reshape::Reshape;
+use infer::{Fact, PartialShape};
+use ir::ElementType;
+use smallvec::smallvec;
 
 /// A net that is being rewritten. Nodes are visited in order, and each is kept, changed or dropped.
 pub(crate) struct GraphRewriter<'a> {
@@ -139,6 +143,25 @@ impl<'a> GraphRewriter<'a> {
     /// Adds a constant list, as operations take for axes and sizes.
     pub(crate) fn list(&mut self, values: Vec<i64>) -> Option<ValueId> {
         Some(self.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?)))
+    }
+
+    /// A value of f32 with other sizes: a Reshape of it, unless it has them.
+    pub(crate) fn reshaped(
+        &mut self,
+        value: ValueId,
+        sizes: &[usize],
+        layer: usize,
+    ) -> Option<ValueId> {
+        if self.net.sizes(value).as_deref() == Some(sizes) {
+            return Some(value);
+        }
+        let to = sizes.iter().map(|size| i64::try_from(*size).ok()).collect::<Option<_>>()?;
+        let inputs = smallvec![value, self.list(to)?];
+        let operation = Operation::source(Reshape::to_sizes())?;
+        let fact = Fact::new(ElementType::F32, PartialShape::fixed(sizes));
+        let output = self.add(Value::of(fact));
+        self.keep(Node { operation, inputs, outputs: smallvec![output], layer });
+        Some(output)
     }
 
     /// Replaces `value` by `other` in the nodes visited from now on.

@@ -81,18 +81,18 @@ const MOVEMENT: [&str; 11] = [
     "VariadicSplit",
 ];
 
-/// Further layer types that a step may consist of that copies.
+/// Further layer types that are copies.
 const COPIES: [&str; 10] = [
     "BatchToSpace",
     "Broadcast",
     "Concat",
     "DepthToSpace",
     "Pad",
+    "Roll",
     "ShuffleChannels",
     "SpaceToBatch",
     "SpaceToDepth",
     "Tile",
-    "Roll",
 ];
 
 /// The most types in the label of a step.
@@ -261,8 +261,8 @@ fn fixed_layers(graph: &Graph) -> Vec<bool> {
     fixed
 }
 
-/// The types of the layers of a step: of a copy its movements, of others all but movements, if
-/// there are any.
+/// The types of the layers of a step. Of a copy only those that move elements are named; of another
+/// step only those that do not. If there are none, all are.
 fn op_types(graph: &Graph, step: &Step, layers: &[usize]) -> String {
     if step.reorders {
         return "Reorder".to_owned();

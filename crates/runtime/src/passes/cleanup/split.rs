@@ -1,15 +1,13 @@
-//! Split and Concat elimination. What one divides, the other puts together again: copies that
-//! detectors are full of.
+//! Split and Concat elimination. A Split of what was concatenated and a Concat of what was split
+//! cancel. Detectors have many of both.
 
-use crate::graph::net::{Net, Node, Operation, Value, ValueId};
+use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use infer::ops::concat::Concat;
 use infer::ops::reshape::Reshape;
 use infer::ops::split::Split;
-use infer::{Fact, PartialShape};
-use ir::ElementType;
 use smallvec::{SmallVec, smallvec};
 
 pub(crate) fn eliminate(net: &mut Net, _: &PassCx<'_>) -> usize {
@@ -73,7 +71,7 @@ fn divided_again(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<()> {
         for Input { sizes, inputs } in &inputs {
             let mut to = sizes.clone();
             to[axis] = own[part][axis];
-            parts.push(reshaped(rewriter, inputs[part], &to, node.layer)?);
+            parts.push(rewriter.reshaped(inputs[part], &to, node.layer)?);
         }
         let operation = Operation::source(Concat::along(other))?;
         let outputs = smallvec![output];
@@ -110,24 +108,4 @@ impl Input {
         let same = maker.inputs.iter().map(length).eq(parts.iter().map(|s| s.get(axis).copied()));
         same.then(|| Input { sizes, inputs: maker.inputs.clone() })
     }
-}
-
-/// A value with other sizes.
-fn reshaped(
-    rewriter: &mut GraphRewriter<'_>,
-    value: ValueId,
-    sizes: &[usize],
-    layer: usize,
-) -> Option<ValueId> {
-    if rewriter.net.sizes(value).as_deref() == Some(sizes) {
-        return Some(value);
-    }
-    let list = sizes.iter().map(|size| i64::try_from(*size).ok()).collect::<Option<_>>()?;
-    let to = rewriter.list(list)?;
-    let fact = Fact::new(ElementType::F32, PartialShape::fixed(sizes));
-    let output = rewriter.add(Value::of(fact));
-    let operation = Operation::source(Reshape::to_sizes())?;
-    let (inputs, outputs) = (smallvec![value, to], smallvec![output]);
-    rewriter.keep(Node { operation, inputs, outputs, layer });
-    Some(output)
 }

@@ -7,7 +7,6 @@ use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
 use infer::ops::einsum::Einsum;
 use infer::ops::matmul::MatMul;
-use infer::ops::reshape::Reshape;
 use infer::ops::transpose::Transpose;
 use infer::{Fact, Op, PartialShape};
 use ir::ElementType;
@@ -150,10 +149,6 @@ impl Writer<'_, '_> {
 
     /// A Reshape of a value.
     fn recast(&mut self, value: ValueId, sizes: &[usize]) -> Option<ValueId> {
-        if self.rewriter.net.sizes(value).as_deref() == Some(sizes) {
-            return Some(value);
-        }
-        let to = self.numbers(sizes.iter().copied())?;
-        self.node(Reshape::to_sizes(), smallvec![value, to], sizes)
+        self.rewriter.reshaped(value, sizes, self.layer)
     }
 }
