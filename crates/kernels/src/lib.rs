@@ -17,7 +17,8 @@ pub use base::{isa, num, par, slices};
 
 mod math;
 pub use math::{
-    arithmetic, binary, broadcast, convert, inverse, quantize, range, real, select, sub_byte, unary,
+    arithmetic, binary, broadcast, convert, fake_quantize, inverse, quantize, range, real, select,
+    sub_byte, unary,
 };
 
 mod movement;

@@ -1,60 +1,11 @@
-//! Simulated quantization: elements are rounded to the values of a narrow type, but keep their own
-//! type. f16 and bf16 are computed in f32. Also the quantizers of u8 values.
+//! Quantizers of u8 values.
 
-use crate::base::num::{F8E4M3, F8E5M2, Wide};
 use crate::base::par::Threads;
-use crate::base::scratch::InOut;
 use crate::base::simd::Vector;
-use crate::math::broadcast::Broadcast;
-use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
-
-/// Elements computed together: a loop over vectors, not unrolled.
-const LANES: usize = 64;
-
-/// Elements computed together if each has its own limits. Fewer than [`LANES`], since rows of
-/// channels are rarely longer.
-const VECTORS_AT_ONCE: usize = 8;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 32 << 10;
-
-/// How elements that share parameters are rounded.
-trait Rounding<R>: Copy {
-    fn apply(self, x: R) -> R;
-}
-
-/// FakeQuantize: rounds to one of `levels` values of the input range, then maps them to the output
-/// range.
-#[derive(Clone, Copy)]
-struct QuantRange<R> {
-    low: R,
-    high: R,
-    to_low: R,
-    to_high: R,
-    /// Steps between the limits.
-    steps: R,
-}
-
-impl<R> QuantRange<R> {
-    /// From limits, low and high, of the input and of the output.
-    #[inline(always)]
-    fn new([low, high, to_low, to_high]: [R; 4], steps: R) -> QuantRange<R> {
-        QuantRange { low, high, to_low, to_high, steps }
-    }
-}
-
-impl<R: Real> Rounding<R> for QuantRange<R> {
-    #[inline(always)]
-    fn apply(self, x: R) -> R {
-        let QuantRange { low, high, to_low, to_high, steps } = self;
-        let (least, most) = if high < low { (high, low) } else { (low, high) };
-        let quantized = ((x - low) / (high - low) * steps).round_even();
-        let inside = quantized / steps * (to_high - to_low) + to_low;
-        let below = if x > most { to_high } else { inside };
-        if x <= least { to_low } else { below }
-    }
-}
 
 /// Quantizes f32 to u8. It multiplies by a factor where FakeQuantize divides, so an element halfway
 /// between two quantized values may round to the other one. NaN becomes 0.
@@ -73,6 +24,20 @@ impl Quantizer {
         let most = levels.checked_sub(1).filter(|n| (1..256).contains(n))? as f32;
         let factor = (f64::from(most) / (f64::from(high) - f64::from(low))) as f32;
         (low < high && factor.is_normal()).then_some(Quantizer { low, factor, most })
+    }
+
+    /// The quantizer of x for which `x · factor + shift` has the quantized values of this one. The
+    /// rounding differs. `None` unless the factor is above 0.
+    pub fn of_scaled(self, factor: f32, shift: f32) -> Option<Quantizer> {
+        let low = (f64::from(self.low) - f64::from(shift)) / f64::from(factor);
+        let quantizer = Quantizer { low: low as f32, factor: self.factor * factor, ..self };
+        let is_normal = factor > 0.0 && quantizer.low.is_finite() && quantizer.factor.is_normal();
+        is_normal.then_some(quantizer)
+    }
+
+    /// Whether it only clamps and rounds.
+    pub(crate) fn is_of_whole_numbers(self) -> bool {
+        self.low == 0.0 && self.factor == 1.0
     }
 
     /// The quantized value of an element.
@@ -267,6 +232,43 @@ pub enum Quantizers<'a> {
 }
 
 impl Quantizers<'_> {
+    /// Scales and shifts of columns, combined with these quantizers, and the quantizer that is
+    /// left: it clamps and rounds. `None` if a number is not finite or there are fewer quantizers.
+    pub fn combined(
+        self,
+        scales: &[f32],
+        shifts: &[f32],
+    ) -> Option<(Vec<f32>, Vec<f32>, Quantizer)> {
+        let of = |column: usize| match self {
+            Quantizers::Uniform(to) => Some((-to.low, to.factor, to.most)),
+            Quantizers::Columns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
+                Some((*add.get(column)?, *factor.get(column)?, most))
+            }
+        };
+        let mut to = Quantizer { low: 0.0, factor: 1.0, most: 0.0 };
+        let mut combined = (Vec::with_capacity(scales.len()), Vec::with_capacity(scales.len()));
+        for (column, (scale, shift)) in scales.iter().zip(shifts).enumerate() {
+            let (add, factor, most) = of(column)?;
+            let scale = (f64::from(*scale) * f64::from(factor)) as f32;
+            let shift = ((f64::from(*shift) + f64::from(add)) * f64::from(factor)) as f32;
+            if !scale.is_finite() || !shift.is_finite() {
+                return None;
+            }
+            combined.0.push(scale);
+            combined.1.push(shift);
+            to.most = most;
+        }
+        Some((combined.0, combined.1, to))
+    }
+
+    /// Whether clamping the elements to `low..=high` first changes no quantized value.
+    pub fn clamps(self, low: f32, high: f32) -> bool {
+        match self {
+            Quantizers::Uniform(to) => to.clamps(low, high),
+            Quantizers::Columns(columns) => columns.clamps(low, high),
+        }
+    }
+
     /// Quantizes a row of elements, for the columns from `first` on.
     pub(crate) fn row(self, first: usize, values: &[f32], quantized: &mut [u8]) {
         match self {
@@ -320,238 +322,9 @@ impl Output<'_> {
     }
 }
 
-/// The limits of FakeQuantize, each broadcast to the shape of the elements.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits<'a, T> {
-    /// Limits of the input, low and high.
-    pub input: [&'a [T]; 2],
-    /// Limits of the output, low and high.
-    pub output: [&'a [T]; 2],
-}
-
-/// FakeQuantize: rounds elements to `levels` values. `plan` broadcasts the four limits.
-///
-/// # Panics
-/// When the limits or the elements do not fit the plan.
-pub fn fake_quantize<T: StoredReal>(
-    threads: &Threads,
-    plan: &Broadcast<4>,
-    levels: usize,
-    limits: Limits<'_, T>,
-    io: &mut InOut<'_, T>,
-) {
-    let steps = T::Wide::of(levels.saturating_sub(1) as f64);
-    let Limits { input: [low, high], output: [to_low, to_high] } = limits;
-    let limits = [low, high, to_low, to_high];
-    if plan.steps() == [0; 4] {
-        return rows(threads, plan, limits, io, |limits| QuantRange::new(limits, steps));
-    }
-    assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
-    plan.rows(threads, |first, len, at| {
-        let own = std::array::from_fn(|k| &limits[k][at[k]..]);
-        // SAFETY: rows are disjoint.
-        let io = unsafe { io.part(first..first + len) };
-        round_each(io, own, plan.steps().map(|step| step == 1), steps);
-    });
-}
-
-/// Rounds an element by the limits at index `at`.
-#[inline(always)]
-fn round_one<T: StoredReal>(
-    x: T,
-    limits: &[[T; VECTORS_AT_ONCE]; 4],
-    at: usize,
-    steps: T::Wide,
-) -> T {
-    let [low, high, to_low, to_high] = limits;
-    let own = [low[at].widen(), high[at].widen(), to_low[at].widen(), to_high[at].widen()];
-    QuantRange::new(own, steps).apply(x.widen()).narrow()
-}
-
-multiversion! {
-    /// Rounds elements by limits; `of_each` says which limits each element has of its own.
-    fn round_each<T: StoredReal>(
-        io: InOut<'_, T>,
-        limits: [&[T]; 4],
-        of_each: [bool; 4],
-        steps: T::Wide,
-    ) {
-        let mut io = io;
-        let (len, mut at) = (io.len(), 0);
-        // Loops, not closures: what is not inlined here is not compiled for the instruction set.
-        let mut own = [[limits[0][0]; VECTORS_AT_ONCE]; 4];
-        for k in 0..4 {
-            own[k] = [limits[k][0]; VECTORS_AT_ONCE];
-        }
-        while at < len {
-            let count = VECTORS_AT_ONCE.min(len - at);
-            for k in 0..4 {
-                if of_each[k] {
-                    own[k][..count].copy_from_slice(&limits[k][at..][..count]);
-                }
-            }
-            if count == VECTORS_AT_ONCE {
-                let mut x: [T; VECTORS_AT_ONCE] = io.load(at);
-                for j in 0..VECTORS_AT_ONCE {
-                    x[j] = round_one(x[j], &own, j, steps);
-                }
-                io.store(at, x);
-            } else {
-                for j in 0..count {
-                    let [x]: [T; 1] = io.load(at + j);
-                    io.store(at + j, [round_one(x, &own, j, steps)]);
-                }
-            }
-            at += count;
-        }
-    }
-}
-
-/// An 8-bit floating-point type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Float8 {
-    /// 4 exponent and 3 mantissa bits.
-    E4M3,
-    /// 5 exponent and 2 mantissa bits.
-    E5M2,
-}
-
-/// Rounds to a value of a type, after scaling and shifting, which are undone.
-#[derive(Clone, Copy)]
-struct Scaled<R> {
-    to: Float8,
-    scale: R,
-    shift: R,
-}
-
-impl<R: Real + Wide> Rounding<R> for Scaled<R> {
-    #[inline(always)]
-    fn apply(self, x: R) -> R {
-        let value: f32 = (x * self.scale - self.shift).narrow();
-        let rounded = match self.to {
-            Float8::E4M3 => F8E4M3::new(value.clamp(-448.0, 448.0)).to_f32(),
-            Float8::E5M2 => F8E5M2::new(value.clamp(-57344.0, 57344.0)).to_f32(),
-        };
-        (R::of(rounded.into()) + self.shift) / self.scale
-    }
-}
-
-/// FakeConvert: rounds `x * scale - shift` to the nearest value of a type, then undoes shift and
-/// scale. Values that are too large become the largest finite one. `plan` broadcasts scale and
-/// shift; a missing shift is 0.
-///
-/// # Panics
-/// When scale, shift or the elements do not fit the plan.
-pub fn fake_convert<T: StoredReal>(
-    threads: &Threads,
-    plan: &Broadcast<2>,
-    to: Float8,
-    (scale, shift): (&[T], Option<&[T]>),
-    io: &mut InOut<'_, T>,
-) {
-    let params = [scale, shift.unwrap_or(scale)];
-    rows(threads, plan, params, io, |[scale, own]| {
-        let shift = if shift.is_some() { own } else { T::Wide::of(0.0) };
-        Scaled { to, scale, shift }
-    });
-}
-
-/// Rounds every row. Parameters that the whole row shares are widened once.
-fn rows<T: StoredReal, F: Rounding<T::Wide>, const P: usize>(
-    threads: &Threads,
-    plan: &Broadcast<P>,
-    params: [&[T]; P],
-    io: &mut InOut<'_, T>,
-    rounding: impl Fn([T::Wide; P]) -> F + Sync,
-) {
-    assert_eq!(io.len(), plan.count(), "the elements are not those of the plan");
-    let steps = plan.steps();
-    plan.rows(threads, |first, len, at| {
-        let width = if steps == [0; P] { len } else { 1 };
-        for i in (0..len).step_by(width.max(1)) {
-            let own = std::array::from_fn(|k| params[k][at[k] + i * steps[k]].widen());
-            // SAFETY: rows are disjoint.
-            round(unsafe { io.part(first + i..first + i + width) }, rounding(own));
-        }
-    });
-}
-
-multiversion! {
-    fn round<T: StoredReal, F: Rounding<T::Wide>>(io: InOut<'_, T>, f: F) {
-        let mut io = io;
-        let (len, mut at) = (io.len(), 0);
-        while at + LANES <= len {
-            let mut x: [T; LANES] = io.load(at);
-            for x in &mut x {
-                *x = f.apply(x.widen()).narrow();
-            }
-            io.store(at, x);
-            at += LANES;
-        }
-        while at < len {
-            let [x]: [T; 1] = io.load(at);
-            io.store(at, [f.apply(x.widen()).narrow()]);
-            at += 1;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn quantized(x: &[f32], sizes: &[usize], limits: [&[f32]; 4], shape: &[usize]) -> Vec<f32> {
-        let mut to = vec![0.0; x.len()];
-        let plan = Broadcast::new(sizes, [shape; 4]);
-        let [a, b, c, d] = limits;
-        let limits = Limits { input: [a, b], output: [c, d] };
-        fake_quantize(&Threads::new(2), &plan, 5, limits, &mut InOut::separate(x, &mut to));
-        to
-    }
-
-    #[test]
-    fn levels() {
-        let x = [-3.0, -1.0, -0.9, -0.25, 0.0, 0.26, 0.25, 0.75, 1.0, 1.1, f32::INFINITY];
-        let expected = [10.0, 10.0, 10.0, 14.0, 14.0, 16.0, 14.0, 18.0, 18.0, 18.0, 18.0];
-        assert_eq!(quantized(&x, &[11], [&[-1.0], &[1.0], &[10.0], &[18.0]], &[1]), expected);
-        // Swapped limits, and equal limits.
-        assert_eq!(
-            quantized(&[-0.5, 3.0], &[2], [&[1.0], &[-1.0], &[0.0], &[4.0]], &[]),
-            [3.0, 4.0]
-        );
-        assert_eq!(
-            quantized(&[0.5, 0.6], &[2], [&[0.5], &[0.5], &[0.0], &[1.0]], &[1]),
-            [0.0, 1.0]
-        );
-        assert!(quantized(&[f32::NAN], &[1], [&[0.0], &[1.0], &[0.0], &[1.0]], &[])[0].is_nan());
-    }
-
-    #[test]
-    fn limits_of_channels() {
-        let x = vec![0.6; 2 * 3 * 40];
-        let (low, high) = ([0.0; 3], [1.0, 2.0, 4.0]);
-        let limits: [&[f32]; 4] = [&low, &high, &low, &high];
-        for (sizes, shape, inner) in [([2, 3, 40], &[3, 1][..], 40), ([2, 40, 3], &[3][..], 1)] {
-            for (i, y) in quantized(&x, &sizes, limits, shape).iter().enumerate() {
-                assert_eq!(*y, [0.5, 0.5, 1.0][i / inner % 3]);
-            }
-        }
-    }
-
-    /// The definition, one by one, for rows longer than what is computed together.
-    #[test]
-    fn limits_of_columns() {
-        let low: Vec<f32> = (0..21).map(|j| -0.3 - j as f32).collect();
-        let high: Vec<f32> = (0..21).map(|j| 0.7 + 2.0 * j as f32).collect();
-        let x: Vec<f32> = (0..4 * 21).map(|i| (i * 29 % 101) as f32 * 0.7 - 30.0).collect();
-        let found = quantized(&x, &[4, 21], [&low, &high, &high, &low], &[21]);
-        for (i, x) in x.iter().enumerate() {
-            let (low, high) = (low[i % 21], high[i % 21]);
-            let level = |x: f32| ((x - low) / (high - low) * 4.0).round_ties_even() / 4.0;
-            let level = level(x.clamp(low, high));
-            assert!((found[i] - (level * (low - high) + high)).abs() < 1e-5, "{x}");
-        }
-    }
 
     /// Each column has its own range; columns with equal limits cannot be quantized by a factor.
     #[test]
@@ -572,20 +345,41 @@ mod tests {
         assert!(ColumnQuantizers::parameters(&limits, 1).is_none());
     }
 
+    /// Combined scales and shifts, then clamping and rounding, are the quantizer of scaled values.
     #[test]
-    fn narrow_floats() {
-        let x = [1.0f32, 1.0625, 1.07, 1000.0, -1e6, 1e-9];
-        for (to, scale, shift, expected) in [
-            (Float8::E4M3, 1.0, None, [1.0, 1.0, 1.125, 448.0, -448.0, 0.0]),
-            (Float8::E5M2, 1.0, None, [1.0, 1.0, 1.0, 1024.0, -57344.0, 0.0]),
-            (Float8::E4M3, 2.0, Some(1.0), [1.0, 1.0625, 1.0625, 224.5, -223.5, 0.0]),
-        ] {
-            let mut found = x;
-            let (plan, mut io) = (Broadcast::new(&[6], [&[1], &[1]]), InOut::in_place(&mut found));
-            let shift = shift.map(|s| [s]);
-            let params = (&[scale][..], shift.as_ref().map(|s| &s[..]));
-            fake_convert(Threads::single(), &plan, to, params, &mut io);
-            assert_eq!(found, expected);
+    fn quantizers_are_combined_with_scales() {
+        let limits = [[-1.0, 3.0, 0.0, 1.0], [0.0, 2.5, 0.0, 1.0], [-4.0, -1.0, 0.0, 1.0]];
+        let parameters = ColumnQuantizers::parameters(&limits, 256).unwrap();
+        let columns = Quantizers::Columns(ColumnQuantizers::new(&parameters, 255.0));
+        let uniform = Quantizers::Uniform(Quantizer::new(-1.0, 3.0, 256).unwrap());
+        let (scales, shifts) = ([0.25f32, 0.5, 0.125], [0.1f32, -0.2, -1.5]);
+        for (quantizers, limits) in [(columns, limits), (uniform, [limits[0]; 3])] {
+            let (by, add, to) = quantizers.combined(&scales, &shifts).unwrap();
+            assert!(to.is_of_whole_numbers());
+            for sum in -40..40 {
+                for c in 0..3 {
+                    let x = f64::from(sum) * f64::from(scales[c]) + f64::from(shifts[c]);
+                    let [low, high, ..] = limits[c].map(f64::from);
+                    let level = (x.clamp(low, high) - low) / (high - low) * 255.0;
+                    let found = to.byte(sum as f32 * by[c] + add[c]);
+                    assert!((f64::from(found) - level).abs() <= 0.5 + 1e-4, "{sum} {c}");
+                }
+            }
+        }
+        assert!(uniform.combined(&[f32::MAX], &[0.0]).is_none());
+        assert!(columns.combined(&[1.0; 4], &[0.0; 4]).is_none());
+    }
+
+    #[test]
+    fn quantizers_of_scaled_values() {
+        let to = Quantizer::new(-1.0, 1.0, 256).unwrap();
+        let scaled = to.of_scaled(0.02, -1.5).unwrap();
+        for x in 0..=255 {
+            let level = ((f64::from(x) * 0.02 - 1.5).clamp(-1.0, 1.0) + 1.0) * 127.5;
+            assert!((f64::from(scaled.byte(x as f32)) - level).abs() <= 0.5 + 1e-4, "{x}");
+        }
+        for factor in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+            assert!(to.of_scaled(factor, 0.0).is_none());
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The most frequent requantization: a scale, a bias, perhaps Swish, and perhaps the quantizer of
-//! the output. One loop does all of it, with the parameters of the columns in registers.
+//! The most frequent requantization: a scale, a bias, perhaps a function, and perhaps the quantizer
+//! of the output. One loop does all of it, with the parameters of the columns in registers. Without
+//! a function, the scale and the bias have absorbed the quantizer, which only clamps and rounds.
 
-use super::lane_op::LaneOp;
+use super::lane_op::{LaneOp, Reach};
 use super::output::{Columns, To};
 use super::tile::{HALF, WIDTH};
 #[cfg(target_arch = "x86_64")]
@@ -13,16 +14,16 @@ use crate::base::simd::Neon;
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Operand, PostOp};
+use crate::math::exponential::{Exponential, Function, Identity};
 use crate::math::quantize::{Quantizer, clamp_quantized};
-use crate::math::swish::swish;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// What follows the scale of the sums, for each column of a panel.
+/// The scales of the sums, and what follows them, for each column of a panel.
 pub(super) struct Affine {
+    scales: [f32; WIDTH],
     bias: [f32; WIDTH],
-    /// The factor of Swish.
-    swish: Option<f32>,
+    function: Option<Exponential>,
     /// The offset and the factor of the quantizer, and the largest quantized value.
     add: [f32; WIDTH],
     factor: [f32; WIDTH],
@@ -30,35 +31,41 @@ pub(super) struct Affine {
 }
 
 impl Affine {
-    /// These operations, if they are some of a bias, Swish and a quantizer, in this order, of whole
-    /// vectors.
-    pub(super) fn of(ops: &[LaneOp<'_>], columns: usize) -> Option<Affine> {
+    /// The scales and these operations, if they are some of a bias, a function and a quantizer, in
+    /// this order.
+    pub(super) fn of(ops: &[LaneOp<'_>], scales: &[f32]) -> Option<Affine> {
+        let columns = scales.len();
         let (bias, rest) = match ops {
             [LaneOp::PostOp(PostOp::Add(Operand::Columns(bias))), rest @ ..] => (Some(bias), rest),
             rest => (None, rest),
         };
-        let (swish, quantizer) = match rest {
-            [LaneOp::Swish(beta), rest @ ..] => (Some(*beta), rest),
+        let (function, quantizer) = match rest {
+            [LaneOp::Exponential(function), rest @ ..] => (Some(*function), rest),
             rest => (None, rest),
         };
         // Adding -0.0 leaves a number's bits unchanged.
         let mut of = Affine {
+            scales: [0.0; WIDTH],
             bias: [-0.0; WIDTH],
-            swish,
+            function,
             add: [-0.0; WIDTH],
             factor: [1.0; WIDTH],
             most: f32::INFINITY,
         };
+        of.scales[..columns].copy_from_slice(scales);
         if let Some(bias) = bias {
             of.bias[..columns].copy_from_slice(bias.get(..columns)?);
         }
         match quantizer {
             [] => {}
+            [LaneOp::Scale(to)] if function.is_none() => {
+                of.most = Some(to.most).filter(|_| to.is_of_whole_numbers())?;
+            }
             [LaneOp::Scale(to)] => {
                 let Quantizer { low, factor, most } = *to;
                 (of.add, of.factor, of.most) = ([-low; WIDTH], [factor; WIDTH], most);
             }
-            [LaneOp::ScaleColumns(to)] => {
+            [LaneOp::ScaleColumns(to)] if function.is_some() => {
                 let [add, factor, ..] = to.parts;
                 of.add[..columns].copy_from_slice(add.get(..columns)?);
                 of.factor[..columns].copy_from_slice(factor.get(..columns)?);
@@ -66,19 +73,19 @@ impl Affine {
             }
             _ => return None,
         }
-        matches!(columns, HALF | WIDTH).then_some(of)
+        Some(of)
     }
 
     /// The parameters of the columns of a panel of `P` vectors: scales, bias, and the offset and
     /// the factor of the quantizer.
     ///
     /// # Safety
-    /// The instruction set of `V` is available; there are as many scales.
+    /// The instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn parameters<V: Integral, const P: usize>(&self, scales: &[f32]) -> [[V; P]; 4] {
-        debug_assert!(scales.len() == P * V::LANES);
-        let all = [scales.as_ptr(), self.bias.as_ptr(), self.add.as_ptr(), self.factor.as_ptr()];
-        // SAFETY: the caller's promise; all parameters are as wide as the panel.
+    unsafe fn parameters<V: Integral, const P: usize>(&self) -> [[V; P]; 4] {
+        const { assert!(P * V::LANES <= WIDTH) };
+        let all = [&self.scales, &self.bias, &self.add, &self.factor].map(|of| of.as_ptr());
+        // SAFETY: the caller's promise; all parameters are as wide as a panel.
         unsafe {
             let mut of = [[V::zero(); P]; 4];
             for i in 0..4 {
@@ -90,44 +97,45 @@ impl Affine {
         }
     }
 
-    /// Writes a row of sums that have been converted to f32, with Swish or without: a branch for
-    /// each row would keep the sums out of registers.
+    /// Writes a row of sums that have been converted to f32. If the compiler did not know the
+    /// `function`, a branch for each row would keep the sums out of registers.
     ///
     /// # Safety
     /// The instruction set of `V` is available; the output has the row, which nobody else uses.
     #[inline(always)]
-    unsafe fn write_row<V: Integral, const P: usize, const SWISH: bool>(
+    unsafe fn write_row<V: Integral, F: Function, const P: usize, const WHOLE: bool>(
         &self,
+        function: F,
         [scales, bias, add, factor]: &[[V; P]; 4],
         mut x: [V; P],
-        to: To<'_>,
-        at: usize,
+        reach: Reach<WHOLE>,
+        (to, at): (To<'_>, usize),
     ) {
-        debug_assert!(matches!(P * V::LANES, HALF | WIDTH));
+        debug_assert!(reach.columns <= P * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
             let nothing = V::splat(-0.0);
             for p in 0..P {
                 x[p] = x[p].fma(scales[p], nothing).add(bias[p]);
             }
-            if let Some(beta) = self.swish.filter(|_| SWISH) {
-                for p in 0..P {
-                    x[p] = swish(x[p], beta);
-                }
+            for p in 0..P {
+                x[p] = function.apply(x[p]);
             }
             match to {
                 To::F32(to) => {
                     for p in 0..P {
-                        x[p].store(to.at(at + p * V::LANES));
+                        reach.store(x[p], to.at(at), p);
                     }
                 }
                 To::Quantized(to, _) => {
                     for p in 0..P {
-                        let scaled = x[p].add(add[p]).fma(factor[p], nothing);
-                        x[p] = clamp_quantized(scaled, self.most);
+                        if !F::IS_IDENTITY {
+                            x[p] = x[p].add(add[p]).fma(factor[p], nothing);
+                        }
+                        x[p] = clamp_quantized(x[p], self.most);
                     }
                     // Storing as bytes also rounds.
-                    V::store_all_bytes(x, to.at(at));
+                    reach.store_bytes(x, to.at(at));
                 }
             }
         }
@@ -145,10 +153,10 @@ pub(super) struct AffineRows<'a> {
 }
 
 impl AffineRows<'_> {
-    /// Whether the sums can stay in registers. Swish takes so many instructions that its loop over
-    /// rows is not unrolled.
+    /// Whether the sums can stay in registers. A function takes so many instructions that its loop
+    /// over rows is not unrolled.
     pub(super) fn fits_registers(&self) -> bool {
-        self.affine.swish.is_none()
+        self.affine.function.is_none()
     }
 
     /// The rows from `row` on.
@@ -167,7 +175,7 @@ impl AffineRows<'_> {
     /// The operations were those of the panel and its output, which has the rows; nobody else uses
     /// them.
     pub(super) unsafe fn write(&self, sums: &[[i32; WIDTH]]) {
-        debug_assert!(matches!(self.columns.scales.len(), HALF | WIDTH));
+        debug_assert!((1..=WIDTH).contains(&self.columns.scales.len()));
         // SAFETY: the caller's promise, and `isa` is what the CPU has.
         unsafe {
             match isa() {
@@ -209,27 +217,50 @@ impl AffineRows<'_> {
     #[inline(always)]
     unsafe fn all<V: Integral, const P: usize, const H: usize>(&self, sums: &[[i32; WIDTH]]) {
         const { assert!(P * V::LANES == WIDTH && H * V::LANES == HALF) };
-        debug_assert!(matches!(self.columns.scales.len(), HALF | WIDTH));
         // SAFETY: the caller's promise.
         unsafe {
-            match (self.columns.scales.len(), self.affine.swish) {
-                (WIDTH, None) => self.rows::<V, P, false>(sums),
-                (WIDTH, Some(_)) => self.rows::<V, P, true>(sums),
-                (_, None) => self.rows::<V, H, false>(sums),
-                (_, Some(_)) => self.rows::<V, H, true>(sums),
+            match self.columns.scales.len() {
+                WIDTH => self.reached::<V, P, true>(sums),
+                HALF => self.reached::<V, H, true>(sums),
+                ..HALF => self.reached::<V, H, false>(sums),
+                _ => self.reached::<V, P, false>(sums),
             }
         }
     }
 
     /// # Safety
-    /// As [`Self::all`], for a panel of `P` vectors.
+    /// As [`Self::all`], for a panel of `P` vectors, which is `WHOLE`.
     #[inline(always)]
-    unsafe fn rows<V: Integral, const P: usize, const SWISH: bool>(&self, sums: &[[i32; WIDTH]]) {
-        let Columns { compensation, scales, .. } = self.columns;
-        debug_assert!(scales.len() == P * V::LANES && compensation.len() >= scales.len());
+    unsafe fn reached<V: Integral, const P: usize, const WHOLE: bool>(
+        &self,
+        sums: &[[i32; WIDTH]],
+    ) {
+        debug_assert!(self.columns.scales.len() <= P * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
-            let of = self.affine.parameters::<V, P>(scales);
+            match self.affine.function {
+                None => self.rows::<V, Identity, P, WHOLE>(Identity, sums),
+                Some(Exponential::Swish(swish)) => self.rows::<V, _, P, WHOLE>(swish, sums),
+                Some(Exponential::Elu(elu)) => self.rows::<V, _, P, WHOLE>(elu, sums),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::reached`].
+    #[inline(always)]
+    unsafe fn rows<V: Integral, F: Function, const P: usize, const WHOLE: bool>(
+        &self,
+        function: F,
+        sums: &[[i32; WIDTH]],
+    ) {
+        let Columns { compensation, scales, .. } = self.columns;
+        let (compensation, reach) =
+            (&compensation[..WIDTH], Reach::<WHOLE> { columns: scales.len() });
+        debug_assert!(scales.len() <= P * V::LANES);
+        // SAFETY: the caller's promise; sums and compensation are as wide as a panel.
+        unsafe {
+            let of = self.affine.parameters::<V, P>();
             for (row, sums) in sums.iter().enumerate() {
                 let mut x = [V::zero(); P];
                 for p in 0..P {
@@ -237,12 +268,35 @@ impl AffineRows<'_> {
                     let sum = sums.as_ptr().add(at);
                     x[p] = V::load_differences(sum, compensation.as_ptr().add(at));
                 }
-                self.affine.write_row::<V, P, SWISH>(&of, x, self.to, row * self.stride);
+                let to = (self.to, row * self.stride);
+                self.affine.write_row::<V, F, P, WHOLE>(function, &of, x, reach, to);
             }
         }
     }
 
-    /// Writes rows of sums that are in registers, from `row` on, without Swish.
+    /// What the products of the first `P` vectors of columns are added to: the compensation,
+    /// negative.
+    ///
+    /// # Safety
+    /// AVX-512 is available.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) unsafe fn start<const P: usize>(&self) -> [__m512i; P] {
+        const { assert!(P * Avx512::LANES <= WIDTH) };
+        let compensation = self.columns.compensation[..WIDTH].as_ptr();
+        // SAFETY: the caller's promise; the compensation is as wide as a panel.
+        unsafe {
+            let mut start = [_mm512_setzero_si512(); P];
+            for p in 0..P {
+                let own = _mm512_loadu_si512(compensation.add(p * Avx512::LANES).cast());
+                start[p] = _mm512_sub_epi32(start[p], own);
+            }
+            start
+        }
+    }
+
+    /// Writes rows of sums that are in registers, from `row` on, without a function. The
+    /// compensation has been subtracted.
     ///
     /// # Safety
     /// As [`Self::write`], with AVX-512, for a panel of `P` vectors.
@@ -253,20 +307,38 @@ impl AffineRows<'_> {
         row: usize,
         sums: &[[__m512i; P]; R],
     ) {
-        debug_assert!(self.columns.scales.len() == P * Avx512::LANES);
-        debug_assert!(self.affine.swish.is_none());
-        // SAFETY: the caller's promise; the compensation is as wide as the panel.
+        debug_assert!(self.affine.function.is_none());
+        // SAFETY: the caller's promise.
         unsafe {
-            let of = self.affine.parameters::<Avx512, P>(self.columns.scales);
-            let compensation = self.columns.compensation.as_ptr();
+            if self.columns.scales.len() == P * Avx512::LANES {
+                self.write_reached::<R, P, true>(row, sums);
+            } else {
+                self.write_reached::<R, P, false>(row, sums);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::write_registers`]; the panel is `WHOLE`.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn write_reached<const R: usize, const P: usize, const WHOLE: bool>(
+        &self,
+        row: usize,
+        sums: &[[__m512i; P]; R],
+    ) {
+        let reach = Reach::<WHOLE> { columns: self.columns.scales.len() };
+        debug_assert!(reach.columns <= P * Avx512::LANES);
+        // SAFETY: the caller's promise; the compensation is as wide as a panel.
+        unsafe {
+            let of = self.affine.parameters::<Avx512, P>();
             for i in 0..R {
                 let mut x = [Avx512::zero(); P];
                 for p in 0..P {
-                    let own = _mm512_loadu_si512(compensation.add(p * Avx512::LANES).cast());
-                    x[p] = Avx512(_mm512_cvtepi32_ps(_mm512_sub_epi32(sums[i][p], own)));
+                    x[p] = Avx512(_mm512_cvtepi32_ps(sums[i][p]));
                 }
-                let at = (row + i) * self.stride;
-                self.affine.write_row::<Avx512, P, false>(&of, x, self.to, at);
+                let to = (self.to, (row + i) * self.stride);
+                self.affine.write_row::<Avx512, Identity, P, WHOLE>(Identity, &of, x, reach, to);
             }
         }
     }

@@ -348,7 +348,8 @@ fn multiply(
 ) {
     let (mut sums, mut values) = (Sums::default(), Values::default());
     for block in blocks {
-        if let Some(affine) = requantizer.in_registers() {
+        let affine = requantizer.in_registers().filter(|_| Microkernel::requantizes());
+        if let Some(affine) = affine {
             for tile in block {
                 for OutputRun { first, row, count } in image.parts(*tile) {
                     let run = Tile { at: tile.at + first * image.layout.row, count, ..*tile };

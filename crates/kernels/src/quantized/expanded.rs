@@ -257,7 +257,8 @@ impl Expansion<'_> {
             let block = [tile, next];
             for (panel, requantizer) in &self.panels {
                 let mut row = row + x;
-                if let Some(affine) = requantizer.in_registers() {
+                let affine = requantizer.in_registers().filter(|_| Microkernel::requantizes());
+                if let Some(affine) = affine {
                     for tile in block.into_iter().filter(|tile| tile.count > 0) {
                         // SAFETY: the rows are within the ring, which only this thread uses.
                         unsafe {

@@ -13,8 +13,10 @@ use std::ops::Range;
 /// The data of a quantized convolution.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// f32 values, and their quantizer.
+    /// f32 values in NHWC, and their quantizer.
     F32(Input<'a>, Quantizer),
+    /// f32 values in NCHW, and a quantizer for each channel.
+    Planes(&'a [f32], &'a [Quantizer]),
     /// Quantized values in NHWC.
     Quantized(&'a [u8]),
 }
@@ -143,6 +145,10 @@ impl<'a> Image<'a> {
         let inside = height.input * width.input;
         let count = match data {
             Data::F32(input, _) => input.values.len(),
+            Data::Planes(values, quantizers) => {
+                assert_eq!(quantizers.len(), conv.inputs, "there is a quantizer for each channel");
+                values.len()
+            }
             Data::Quantized(bytes) => bytes.len(),
         };
         assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
@@ -314,18 +320,19 @@ fn write_piece(
     let positions = height.input * width.input;
     let run = (batch * positions + line) * own..(batch * positions + line + count) * own;
     match data {
-        Data::F32(Input { values, channels_first: true, .. }, quantizer) => {
+        Data::Planes(values, quantizers) => {
             // The weights of padded channels are 0.
             let plane = |c: usize| {
-                let c = batch * own + c.min(own - 1);
-                &values[c * positions + line..][..count]
+                let c = c.min(own - 1);
+                let values = &values[(batch * own + c) * positions + line..][..count];
+                Plane { values, quantizer: quantizers[c] }
             };
             for c in (0..all).step_by(4) {
                 let four = [plane(c), plane(c + 1), plane(c + 2), plane(c + 3)];
                 let (fours, _) = inside[c..].as_chunks_mut::<4>();
                 match all {
-                    4 => interleave_four(four, quantizer, fours),
-                    _ => interleave_four_strided(four, quantizer, all / 4, fours),
+                    4 => interleave_four(four, fours),
+                    _ => interleave_four_strided(four, all / 4, fours),
                 }
             }
         }
@@ -371,22 +378,31 @@ multiversion! {
     }
 }
 
+/// A run of positions of one channel, and its quantizer.
+#[derive(Clone, Copy)]
+struct Plane<'a> {
+    values: &'a [f32],
+    quantizer: Quantizer,
+}
+
 multiversion! {
     /// Quantizes four planes and interleaves them.
-    fn interleave_four(planes: [&[f32]; 4], quantizer: Quantizer, to: &mut [[u8; 4]]) {
-        let [a, b, c, d] = planes;
-        for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            *to = [quantizer.byte(*a), quantizer.byte(*b), quantizer.byte(*c), quantizer.byte(*d)];
+    fn interleave_four(planes: [Plane<'_>; 4], to: &mut [[u8; 4]]) {
+        let [a, b, c, d] = planes.map(|plane| plane.quantizer);
+        let [w, x, y, z] = planes.map(|plane| plane.values);
+        for ((((to, w), x), y), z) in to.iter_mut().zip(w).zip(x).zip(y).zip(z) {
+            *to = [a.byte(*w), b.byte(*x), c.byte(*y), d.byte(*z)];
         }
     }
 }
 
 multiversion! {
     /// As [`interleave_four`], writing every `step`th group of four.
-    fn interleave_four_strided(planes: [&[f32]; 4], quantizer: Quantizer, step: usize, to: &mut [[u8; 4]]) {
-        let [a, b, c, d] = planes;
-        for ((((to, a), b), c), d) in to.iter_mut().step_by(step).zip(a).zip(b).zip(c).zip(d) {
-            *to = [quantizer.byte(*a), quantizer.byte(*b), quantizer.byte(*c), quantizer.byte(*d)];
+    fn interleave_four_strided(planes: [Plane<'_>; 4], step: usize, to: &mut [[u8; 4]]) {
+        let [a, b, c, d] = planes.map(|plane| plane.quantizer);
+        let [w, x, y, z] = planes.map(|plane| plane.values);
+        for ((((to, w), x), y), z) in to.iter_mut().step_by(step).zip(w).zip(x).zip(y).zip(z) {
+            *to = [a.byte(*w), b.byte(*x), c.byte(*y), d.byte(*z)];
         }
     }
 }

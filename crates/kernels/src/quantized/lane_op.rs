@@ -2,8 +2,8 @@
 
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Activation, Operand, PostOp};
+use crate::math::exponential::{Exponential, Function as _};
 use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, clamp_quantized, whole};
-use crate::math::swish::{swish, swish_beta};
 use crate::math::unary::Unary;
 
 /// The number of columns of a panel; all of them if `WHOLE`.
@@ -86,8 +86,7 @@ pub(super) enum LaneOp<'a> {
     /// An addition or multiplication. Its operands begin at the first column of the panel.
     PostOp(PostOp<'a>),
     Activation(Activation),
-    /// Swish, with its factor.
-    Swish(f32),
+    Exponential(Exponential),
     /// A function that is called on whole rows, between the operations in registers.
     Call(Unary),
     /// Scales to quantized values, without rounding.
@@ -100,7 +99,7 @@ pub(super) enum LaneOp<'a> {
 
 /// Whether requantization applies a function in registers; others are called on whole rows.
 pub fn stays_in_registers(function: Unary) -> bool {
-    Activation::of(function).is_some() || swish_beta(function).is_some()
+    Activation::of(function).is_some() || Exponential::of(function).is_some()
 }
 
 impl<'a> LaneOp<'a> {
@@ -128,11 +127,13 @@ impl<'a> LaneOp<'a> {
                 all.extend([LaneOp::Round, LaneOp::PostOp(scale)]);
                 LaneOp::PostOp(PostOp::Add(Operand::Columns(low)))
             }
-            PostOp::Apply(function) => match (Activation::of(function), swish_beta(function)) {
-                (Some(activation), _) => LaneOp::Activation(activation),
-                (None, Some(beta)) => LaneOp::Swish(beta),
-                (None, None) => LaneOp::Call(function),
-            },
+            PostOp::Apply(function) => {
+                match (Activation::of(function), Exponential::of(function)) {
+                    (Some(activation), _) => LaneOp::Activation(activation),
+                    (None, Some(function)) => LaneOp::Exponential(function),
+                    (None, None) => LaneOp::Call(function),
+                }
+            }
             _ => LaneOp::PostOp(op.from_column(first)),
         };
         all.push(last);
@@ -233,7 +234,10 @@ impl<'a> LaneOp<'a> {
                 // `append` never makes other post-ops, and calls do not get here.
                 LaneOp::PostOp(_) | LaneOp::Call(_) => {}
                 LaneOp::Activation(activation) => activation.apply(x),
-                LaneOp::Swish(beta) => each!(i, p => swish(x[i][p], beta)),
+                LaneOp::Exponential(Exponential::Swish(swish)) => {
+                    each!(i, p => swish.apply(x[i][p]))
+                }
+                LaneOp::Exponential(Exponential::Elu(elu)) => each!(i, p => elu.apply(x[i][p])),
                 LaneOp::Scale(to) => each!(i, p => to.scaled(x[i][p])),
                 LaneOp::ScaleColumns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
                     for p in 0..P {

@@ -7,6 +7,8 @@ mod affine;
 mod concat;
 mod convolution;
 mod depthwise;
+#[cfg(target_arch = "x86_64")]
+mod epilogue;
 mod expanded;
 mod input;
 mod kernel;

@@ -2,7 +2,6 @@
 //! few rows of a panel at a time, in registers.
 
 use super::affine::{Affine, AffineRows};
-use super::kernel::Microkernel;
 use super::lane_op::{LaneOp, Reach};
 use super::output::{Columns, To};
 use super::tile::{HALF, TILE_ROWS, WIDTH};
@@ -63,10 +62,9 @@ impl<'a> Requantizer<'a> {
         output: To<'a>,
         (rows, stride): (usize, usize),
     ) -> Requantizer<'a> {
-        let width = columns.scales.len();
         let all = Requantizer::of_values(columns, post_ops, output, (rows, stride));
         let affine = match &all.way {
-            Way::Lanes(ops) => Affine::of(ops, width),
+            Way::Lanes(ops) => Affine::of(ops, all.columns.scales),
             _ => None,
         };
         let affine = affine.map(|affine| Way::Affine(Box::new(affine)));
@@ -99,14 +97,14 @@ impl<'a> Requantizer<'a> {
         self.columns.scales.len()
     }
 
-    /// All rows of the output, if they are requantized in the registers that have the sums.
+    /// All rows of the output, if their sums can be requantized in registers of AVX-512.
     pub(super) fn in_registers(&self) -> Option<AffineRows<'_>> {
         let Way::Affine(affine) = &self.way else { return None };
         let (columns, stride) = (&self.columns, self.stride);
         // SAFETY: the first row has these columns.
         let to = unsafe { self.output.from(columns.first) };
         let rows = AffineRows { affine, columns, to, stride };
-        (Microkernel::requantizes() && rows.fits_registers()).then_some(rows)
+        (isa() >= Isa::Avx512 && rows.fits_registers()).then_some(rows)
     }
 
     /// Writes rows from `row` on.

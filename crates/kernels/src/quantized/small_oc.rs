@@ -10,8 +10,8 @@ use super::tile::{MAX_EXACT_TERMS, has_dot4};
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::conv::Convolution;
 use crate::conv::small_oc::{BLOCK, Positions, small_oc, to_planes};
-use crate::conv::{Convolution, Input};
 use crate::gemm::{Operand, PostOp, RegisterPostOps, Strided, apply_post_ops, apply_to_rows};
 use crate::math::quantize::{Quantizer, Quantizers};
 use crate::multiversion;
@@ -60,6 +60,9 @@ pub(super) fn run(
     (post_ops, to): (&[PostOp<'_>], To<'_>),
 ) {
     let small = small_oc(conv).expect("there are few outputs");
+    if let Data::Planes(_, quantizers) = data {
+        assert_eq!(quantizers.len(), conv.inputs, "there is a quantizer for each channel");
+    }
     let zero = f32::from(params.zero_point());
     let planes = |positions: Positions, to: &mut [f32], plane: usize| match data {
         Data::Quantized(bytes) => {
@@ -67,8 +70,18 @@ pub(super) fn run(
             in_pieces(own, conv.inputs, (to, plane), |from, to| widen(from, zero, to));
         }
         Data::F32(input, quantizer) => {
+            let own = &input.values[positions.start * conv.inputs..positions.end * conv.inputs];
             let round = |from: &[f32], to: &mut [f32]| quantized(quantizer, zero, from, to);
-            values_to_planes(conv, input, positions, (to, plane), round);
+            in_pieces(own, conv.inputs, (to, plane), round);
+        }
+        Data::Planes(values, quantizers) => {
+            let (batch, start) = (positions.start / conv.inside(), positions.start % conv.inside());
+            let planes = to.chunks_mut(plane).zip(quantizers);
+            for (c, (to, quantizer)) in planes.enumerate() {
+                let at = (batch * conv.inputs + c) * conv.inside() + start;
+                let own = &values[at..][..positions.len()];
+                quantized(*quantizer, zero, own, &mut to[..positions.len()]);
+            }
         }
     };
     let epilogue = Epilogue::new(scales, post_ops, conv.outputs);
@@ -165,26 +178,6 @@ fn in_pieces<T>(
         let wide = &mut wide[..from.len()];
         convert(from, wide);
         to_planes(wide, channels, &mut to[i * positions..], plane);
-    }
-}
-
-/// Writes positions of f32 values to planes as quantized values.
-fn values_to_planes(
-    conv: &Convolution,
-    input: Input<'_>,
-    positions: Positions,
-    (to, plane): (&mut [f32], usize),
-    round: impl Fn(&[f32], &mut [f32]),
-) {
-    let channels = conv.inputs;
-    if !input.channels_first {
-        let own = &input.values[positions.start * channels..positions.end * channels];
-        return in_pieces(own, channels, (to, plane), round);
-    }
-    let (batch, start) = (positions.start / conv.inside(), positions.start % conv.inside());
-    for (c, to) in to.chunks_mut(plane).take(channels).enumerate() {
-        let at = (batch * channels + c) * conv.inside() + start;
-        round(&input.values[at..][..positions.len()], &mut to[..positions.len()]);
     }
 }
 

@@ -189,8 +189,11 @@ fn agrees(
     let post_ops = [PostOp::Apply(Unary::Relu {})];
     for threads in [1, 3].map(Threads::new) {
         let panels = quantized.filters((&threads, WeightArena::unpooled()), filters);
-        let input = Input { channels_first, ..Input::channels_last(&values) };
-        let given = Data::F32(input, params.quantizer().unwrap());
+        let quantizers = vec![params.quantizer().unwrap(); inputs];
+        let given = match channels_first {
+            true => Data::Planes(&values, &quantizers),
+            false => Data::F32(Input::channels_last(&values), quantizers[0]),
+        };
         for data in [given, Data::Quantized(data)] {
             if channels_first && matches!(data, Data::Quantized(_)) {
                 continue;
@@ -203,6 +206,40 @@ fn agrees(
         }
     }
     Ok(())
+}
+
+/// Each plane of NCHW data has its own quantizer.
+#[test]
+fn planes_have_quantizers_of_their_own() {
+    for (inputs, outputs) in [(3, 40), (3, 2), (6, 40)] {
+        let axes = [Window::NONE, window(9, 3, 2, 1, 1), window(21, 3, 2, 1, 1)];
+        let precision = Precision::F32;
+        let conv = Convolution { batch: 2, axes, inputs, outputs, groups: 1, precision };
+        let inside = 9 * 21;
+        let data: Vec<u8> = (0..2 * inside * inputs).map(|i| (i * 89 % 256) as u8).collect();
+        let filters: Vec<i8> = (0..outputs * inputs * 9).map(|i| (i * 31 % 200) as i8).collect();
+        let scales = vec![0.01; outputs];
+        let params = QuantParams::new(-12.0, 0.1).unwrap();
+        let quantized = QuantizedConvolution::new(&conv, params).unwrap();
+        let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
+        let run = |data: Data<'_>| {
+            let operands = Operands { data, filters: &panels, scales: &scales };
+            let mut found = vec![f32::NAN; 2 * conv.positions() * outputs];
+            let output = Output::F32(&mut found);
+            quantized.run((Threads::single(), &ScratchPool::default()), operands, &[], output);
+            found
+        };
+        let step = |c: usize| 0.5 + c as f32;
+        let quantizer = |c: usize| Quantizer::new(-3.0, 255.0 * step(c) - 3.0, 256).unwrap();
+        let quantizers: Vec<Quantizer> = (0..inputs).map(quantizer).collect();
+        let mut planes = vec![0.0; data.len()];
+        for (i, q) in data.iter().enumerate() {
+            let (at, c) = (i / inputs, i % inputs);
+            planes[(at / inside * inputs + c) * inside + at % inside] =
+                f32::from(*q) * step(c) - 3.0;
+        }
+        assert_eq!(run(Data::Planes(&planes, &quantizers)), run(Data::Quantized(&data)));
+    }
 }
 
 /// Post-ops in registers, and called one by one where one of them or a partial panel needs it, give

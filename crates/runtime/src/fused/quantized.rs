@@ -10,6 +10,7 @@ use kernels::quantize::{Output, Quantizer};
 use kernels::quantized::{
     ConcatConvolution, Data, Operands, PackedFilters, QuantParams, QuantizedConvolution,
 };
+use std::sync::Arc;
 
 /// A quantized convolution with NHWC output. Inputs: data, i8 filters, a scale per output channel;
 /// the same of each input that is concatenated with the data; and the operands of the post-ops.
@@ -37,15 +38,12 @@ pub(crate) struct IntegerInput {
 }
 
 /// The type of the data.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Reads {
-    /// f32 values.
-    F32 {
-        /// How they are quantized.
-        quantizer: Quantizer,
-        /// Whether they are NCHW.
-        channels_first: bool,
-    },
+    /// f32 values in NHWC, and how they are quantized.
+    F32(Quantizer),
+    /// f32 values in NCHW, and how each channel is quantized.
+    Planes(Arc<[Quantizer]>),
     /// Quantized values as u8.
     Quantized,
 }
@@ -62,7 +60,7 @@ impl IntegerConvolution {
     /// Whether it is a 1×1 convolution of f32 NHWC data, which it quantizes. Then it can multiply
     /// the channels by gates.
     pub(crate) fn is_pointwise(&self) -> bool {
-        let reads_values = matches!(self.data.reads, Reads::F32 { channels_first: false, .. });
+        let reads_values = matches!(self.data.reads, Reads::F32(_));
         let is_alone = self.gates.is_none() && self.concat.is_empty();
         reads_values && is_alone && self.data.quantized.is_pointwise()
     }
@@ -76,8 +74,7 @@ impl IntegerConvolution {
     ) -> bool {
         let Some(IntegerInput { quantized, reads }) = self.of_data(input) else { return false };
         let own = quantized.params();
-        let finds = matches!(*reads, Reads::F32 { quantizer, channels_first: false }
-            if own.quantizer() == Some(quantizer));
+        let finds = matches!(reads, Reads::F32(quantizer) if own.quantizer() == Some(*quantizer));
         finds && self.gates.is_none() && quant_params == Some(own)
     }
 
@@ -99,7 +96,7 @@ impl IntegerConvolution {
     }
 
     /// The data of a run.
-    pub(crate) fn data<'r>(&self, cx: &RunCx<'r>) -> Data<'r> {
+    pub(crate) fn data<'a, 'r: 'a>(&'a self, cx: &RunCx<'r>) -> Data<'a> {
         let factors = self.gates.map(|gates| cx.input(gates));
         self.data.read(cx, 0, factors)
     }
@@ -115,12 +112,18 @@ impl IntegerConvolution {
 
 impl IntegerInput {
     /// The data of a run, which are at this input of the node. `factors` multiply their channels.
-    fn read<'r>(&self, cx: &RunCx<'r>, input: usize, factors: Option<&'r [f32]>) -> Data<'r> {
-        match self.reads {
-            Reads::F32 { quantizer, channels_first } => {
+    fn read<'a, 'r: 'a>(
+        &'a self,
+        cx: &RunCx<'r>,
+        input: usize,
+        factors: Option<&'r [f32]>,
+    ) -> Data<'a> {
+        match &self.reads {
+            Reads::F32(quantizer) => {
                 let input = Input::channels_last(cx.input(input));
-                Data::F32(Input { channels_first, factors, ..input }, quantizer)
+                Data::F32(Input { factors, ..input }, *quantizer)
             }
+            Reads::Planes(quantizers) => Data::Planes(cx.input(input), quantizers),
             Reads::Quantized => Data::Quantized(cx.input(input)),
         }
     }

@@ -5,7 +5,7 @@ use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::fake_convert::FakeConvert;
 use kernels::broadcast::Broadcast;
-use kernels::quantize::{Float8, fake_convert};
+use kernels::fake_quantize::{Float8, fake_convert};
 use kernels::real::StoredReal;
 
 impl Lower for FakeConvert {

@@ -5,7 +5,7 @@ use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use infer::ops::fake_quantize::FakeQuantize;
 use kernels::broadcast::Broadcast;
-use kernels::quantize::{Limits, fake_quantize};
+use kernels::fake_quantize::{Limits, fake_quantize};
 use kernels::real::StoredReal;
 
 impl Lower for FakeQuantize {

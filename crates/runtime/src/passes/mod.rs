@@ -107,11 +107,15 @@ const PASSES: &[(&str, Pass)] = &[
     // Bias, activation, scale and residual are applied to blocks of MatMuls and convolutions while
     // they are in L1.
     ("post-op fusion", fusion::post_ops::epilogue),
-    // A FakeQuantize whose only reader is a quantized convolution runs while that reads.
-    ("quantize on read", quantization::propagation::round),
+    // A FakeQuantize whose only reader is a quantized convolution runs while that reads. That of an
+    // image absorbs scales and shifts of channels; the rounding then differs.
+    ("quantize on read", quantization::on_read::quantize),
     ("dead code elimination", cleanup::dce::dead_code),
     // Values stay u8 between operations that take quantized values.
     ("quantized propagation", quantization::propagation::keep),
+    // The scales of sums and the bias absorb the quantizer behind them. A number halfway between
+    // two values may round to either.
+    ("requantization scale folding", quantization::requantization::fold),
     // A depthwise convolution expands its quantized input line by line, by the 1×1 convolution
     // before it.
     ("inverted bottleneck fusion", fusion::expanded::expand),

@@ -9,6 +9,7 @@ mod half;
 mod kv_cache;
 mod matmul;
 mod quantized;
+mod requantized;
 mod weights;
 
 use infer::Inputs;

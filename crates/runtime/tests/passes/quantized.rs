@@ -8,11 +8,11 @@ use irrun_runtime::Tensor;
 /// Attributes of a convolution without padding, and of one padded by 1.
 const UNPADDED: [(&str, &str); 4] =
     [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "0,0"), ("pads_end", "0,0")];
-const PADDED: [(&str, &str); 4] =
+pub(super) const PADDED: [(&str, &str); 4] =
     [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
 
 /// A FakeQuantize to 256 quantized values between limits.
-fn fake_quantized(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
+pub(super) fn fake_quantized(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> OutputRef {
     let [low, high] = [low, high].map(|limit| g.constant_f32(&[], &[limit]));
     let levels = [("levels", "256")];
     g.layer("FakeQuantize", "opset1")
@@ -22,7 +22,7 @@ fn fake_quantized(g: &mut GraphBuilder, x: OutputRef, low: f32, high: f32) -> Ou
 }
 
 /// Integers times a scale per element of the first axis.
-fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
+pub(super) fn integers(g: &mut GraphBuilder, dims: &[u64], seed: usize) -> OutputRef {
     let count = dims.iter().product::<u64>() as usize;
     let bytes: Vec<u8> = (0..count).map(|i| ((i + seed) * 37 % 251) as u8).collect();
     let values = g.constant(I8, dims, &bytes);
@@ -236,7 +236,7 @@ fn rows_of_quantized_values_are_multiplied_as_integers() {
 }
 
 /// The kernels of the steps whose results are u8.
-fn bytes_of(graph: &Graph) -> Vec<String> {
+pub(super) fn bytes_of(graph: &Graph) -> Vec<String> {
     let all = plan(graph, true).explain();
     let step = |line: &String| {
         let (kernel, _) = line.split_once("): ")?.1.split_once(" -> u8[")?;

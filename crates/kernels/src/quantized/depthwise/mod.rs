@@ -226,10 +226,16 @@ impl Part<'_> {
                 let (lines, outputs) = (&lines[..], outputs.clone());
                 let count = outputs.len();
                 let strip = Strip { conv, lines, padding, channels, outputs };
+                let row = line * width.output + x;
+                if let Some(affine) = requantizer.in_registers() {
+                    // SAFETY: these rows are within the output, and no other task has these columns
+                    // of them.
+                    unsafe { strip.requantize(filters, *panel, affine.from(row)) };
+                    continue;
+                }
                 strip.multiply(filters, *panel, &mut self.sums);
-                let (sums, row) = (&self.sums.rows()[..count], line * width.output + x);
-                // SAFETY: these rows are within the output, and no other task has these columns of
-                // them.
+                let sums = &self.sums.rows()[..count];
+                // SAFETY: as above.
                 unsafe { requantizer.write(sums, row, &mut self.values) };
             }
         }

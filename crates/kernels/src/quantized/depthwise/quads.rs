@@ -91,18 +91,16 @@ impl Quads {
         unsafe { Quads(_mm512_dpbusd_epi32(self.0, values.0, weights.0)) }
     }
 
-    /// Writes two vectors of sums.
-    ///
-    /// # Safety
-    /// The CPU has the instructions.
+    /// Sums in a vector.
     #[inline(always)]
-    pub(super) unsafe fn store(sums: [Quads; 2], to: &mut [i32; WIDTH]) {
+    pub(super) fn of_sums(sums: __m512i) -> Quads {
+        Quads(sums)
+    }
+
+    /// The sums in two vectors.
+    #[inline(always)]
+    pub(super) fn sums(of: [Quads; 2]) -> [__m512i; 2] {
         const { assert!(2 * Quads::LANES == WIDTH) };
-        // SAFETY: the caller's promise.
-        unsafe {
-            let to = to.as_mut_ptr().cast::<__m512i>();
-            _mm512_storeu_si512(to, sums[0].0);
-            _mm512_storeu_si512(to.add(1), sums[1].0);
-        }
+        of.map(|Quads(sums)| sums)
     }
 }

@@ -5,9 +5,14 @@ use super::layout::LINES;
 use super::layout::interleaves_lines;
 #[cfg(target_arch = "x86_64")]
 use super::quads::Quads;
+#[cfg(target_arch = "x86_64")]
+use crate::base::par::Slice;
 use crate::conv::Convolution;
 #[cfg(target_arch = "x86_64")]
 use crate::conv::depthwise::tile::{POSITIONS, pixel, positions};
+use crate::quantized::affine::AffineRows;
+#[cfg(target_arch = "x86_64")]
+use crate::quantized::epilogue::{Epilogue, ToSums};
 use crate::quantized::pack::PackedFilters;
 #[cfg(target_arch = "x86_64")]
 use crate::quantized::tile::DOT4_BYTES;
@@ -45,12 +50,11 @@ pub(super) struct Strip<'a> {
 }
 
 impl Strip<'_> {
-    /// Computes the sums; those of channels past the last are unspecified.
+    /// Checks that the strip is within the convolution.
     ///
     /// # Panics
-    /// When the strip is not within the convolution, or the lines have another length.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
-    pub(super) fn multiply(&self, filters: &PackedFilters, panel: usize, sums: &mut StripSums) {
+    /// When it is not, or the lines have another length.
+    fn check(&self) {
         let [_, height, width] = self.conv.axes;
         let len = width.input * self.conv.inputs;
         let are_lines = self.lines.iter().all(|line| line.len() == len);
@@ -58,14 +62,49 @@ impl Strip<'_> {
         assert!(self.lines.len() == height.taps.next_multiple_of(LINES));
         assert!(self.channels.len() <= WIDTH && self.channels.end <= self.conv.inputs);
         assert!(self.outputs.len() <= TILE_ROWS && self.outputs.end <= width.output);
+    }
+
+    /// Computes the sums; those of channels past the last are unspecified.
+    ///
+    /// # Panics
+    /// When the strip is not within the convolution, or the lines have another length.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+    pub(super) fn multiply(&self, filters: &PackedFilters, panel: usize, sums: &mut StripSums) {
+        self.check();
         #[cfg(target_arch = "x86_64")]
         {
-            let weights = filters.dot4(panel);
-            let blocks = self.lines.len() / LINES * width.taps;
-            assert!(interleaves_lines() && weights.len() == blocks * DOT4_BYTES);
-            // SAFETY: lines, channels, outputs and weights have been checked; the CPU has the
-            // instructions.
-            unsafe { self.avx512(weights, sums) }
+            let weights = self.weights(filters, panel);
+            let to = ToSums(Slice::new(sums.0.as_flattened_mut()));
+            // SAFETY: the strip and its weights have been checked; the CPU has the instructions,
+            // and the sums take a row for each output.
+            unsafe { self.avx512(weights, to) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        unreachable!("lines are interleaved on x86-64 only");
+    }
+
+    /// Computes the sums and requantizes them in registers. `to` is where the first goes.
+    ///
+    /// # Safety
+    /// Nobody else uses the rows of the output, which has one for each output of the strip.
+    ///
+    /// # Panics
+    /// As [`Strip::multiply`].
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
+    pub(super) unsafe fn requantize(
+        &self,
+        filters: &PackedFilters,
+        panel: usize,
+        to: AffineRows<'_>,
+    ) {
+        debug_assert!(self.channels.len() == to.columns.scales.len());
+        self.check();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let weights = self.weights(filters, panel);
+            // SAFETY: the strip and its weights have been checked; the CPU has the instructions;
+            // the caller's promise.
+            unsafe { self.avx512(weights, to) }
         }
         #[cfg(not(target_arch = "x86_64"))]
         unreachable!("lines are interleaved on x86-64 only");
@@ -74,23 +113,34 @@ impl Strip<'_> {
 
 #[cfg(target_arch = "x86_64")]
 impl Strip<'_> {
+    /// The weights of a panel.
+    ///
+    /// # Panics
+    /// When there are others, or the CPU lacks the instructions.
+    fn weights<'f>(&self, filters: &'f PackedFilters, panel: usize) -> &'f [i8] {
+        let weights = filters.dot4(panel);
+        let blocks = self.lines.len() / LINES * self.conv.axes[2].taps;
+        assert!(interleaves_lines() && weights.len() == blocks * DOT4_BYTES);
+        weights
+    }
+
     /// # Safety
-    /// The CPU has AVX-512, VNNI and VBMI; the strip and its weights have been checked as in
-    /// [`Strip::multiply`].
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi")]
-    unsafe fn avx512(&self, weights: &[i8], sums: &mut StripSums) {
+    /// The CPU has AVX-512, VNNI and VBMI; the weights are those of [`Strip::weights`]; `to` takes
+    /// a row for each output.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx2,fma")]
+    unsafe fn avx512<E: Epilogue>(&self, weights: &[i8], to: E) {
         debug_assert!(interleaves_lines());
         let width = self.conv.axes[2];
         // SAFETY: the caller's promise.
         unsafe {
             match (width.taps, width.stride, width.dilation) {
                 // Unrolled windows would need large stack frames in unoptimised builds.
-                _ if cfg!(unoptimized) => self.each(self.outputs.clone(), weights, sums),
-                (3, 1, 1) => self.near::<3, 1>(weights, sums),
-                (3, 2, 1) => self.near::<3, 2>(weights, sums),
-                (5, 1, 1) => self.near::<5, 1>(weights, sums),
-                (5, 2, 1) => self.near::<5, 2>(weights, sums),
-                _ => self.each(self.outputs.clone(), weights, sums),
+                _ if cfg!(unoptimized) => self.each(self.outputs.clone(), weights, to),
+                (3, 1, 1) => self.near::<E, 3, 1>(weights, to),
+                (3, 2, 1) => self.near::<E, 3, 2>(weights, to),
+                (5, 1, 1) => self.near::<E, 5, 1>(weights, to),
+                (5, 2, 1) => self.near::<E, 5, 2>(weights, to),
+                _ => self.each(self.outputs.clone(), weights, to),
             }
         }
     }
@@ -101,7 +151,7 @@ impl Strip<'_> {
     /// # Safety
     /// As [`Strip::avx512`], for windows as in [`Strip::neighbours`].
     #[inline(always)]
-    unsafe fn near<const T: usize, const S: usize>(&self, weights: &[i8], sums: &mut StripSums) {
+    unsafe fn near<E: Epilogue, const T: usize, const S: usize>(&self, weights: &[i8], to: E) {
         let Range { start, end } = self.outputs;
         debug_assert!(end - start <= TILE_ROWS);
         let inside = self.conv.axes[2].inside();
@@ -111,18 +161,18 @@ impl Strip<'_> {
             match inside.len() {
                 8.. => {
                     for x in inside.clone().step_by(8) {
-                        self.neighbours::<8, T, S>(x.min(inside.end - 8), weights, sums);
+                        self.neighbours::<E, 8, T, S>(x.min(inside.end - 8), weights, to);
                     }
                 }
                 4.. => {
                     for x in inside.clone().step_by(4) {
-                        self.neighbours::<4, T, S>(x.min(inside.end - 4), weights, sums);
+                        self.neighbours::<E, 4, T, S>(x.min(inside.end - 4), weights, to);
                     }
                 }
-                _ => return self.each(start..end, weights, sums),
+                _ => return self.each(start..end, weights, to),
             }
-            self.each(start..inside.start, weights, sums);
-            self.each(inside.end..end, weights, sums);
+            self.each(start..inside.start, weights, to);
+            self.each(inside.end..end, weights, to);
         }
     }
 
@@ -132,11 +182,11 @@ impl Strip<'_> {
     /// # Safety
     /// As [`Strip::near`]; the outputs are within the strip, and all their taps within the input.
     #[inline(always)]
-    unsafe fn neighbours<const P: usize, const T: usize, const S: usize>(
+    unsafe fn neighbours<E: Epilogue, const P: usize, const T: usize, const S: usize>(
         &self,
         x: usize,
         weights: &[i8],
-        StripSums(sums): &mut StripSums,
+        to: E,
     ) {
         const { assert!((P - 1) * S + T <= POSITIONS, "windows reach further") };
         let ([_, _, width], columns) = (self.conv.axes, self.channels.len());
@@ -146,7 +196,7 @@ impl Strip<'_> {
         let (channels, at) = (self.conv.inputs, position * self.conv.inputs + self.channels.start);
         // SAFETY: the caller's promise.
         unsafe {
-            let mut own = [[Quads::zero(); 2]; P];
+            let mut own = [to.start().map(Quads::of_sums); P];
             for (i, lines) in self.lines.chunks_exact(LINES).enumerate() {
                 let mut taps = [[Quads::zero(); 2]; T];
                 for t in 0..T {
@@ -169,9 +219,7 @@ impl Strip<'_> {
                     }
                 });
             }
-            for p in 0..P {
-                Quads::store(own[p], &mut sums[x + p - self.outputs.start]);
-            }
+            to.apply(x - self.outputs.start, &own.map(Quads::sums));
         }
     }
 
@@ -180,14 +228,14 @@ impl Strip<'_> {
     /// # Safety
     /// As [`Strip::avx512`].
     #[inline(always)]
-    unsafe fn each(&self, outputs: Range<usize>, weights: &[i8], StripSums(sums): &mut StripSums) {
+    unsafe fn each<E: Epilogue>(&self, outputs: Range<usize>, weights: &[i8], to: E) {
         let ([_, _, width], columns) = (self.conv.axes, self.channels.len());
         debug_assert!(outputs.end <= self.outputs.end);
         let channel = self.channels.start;
         // SAFETY: the caller's promise; positions outside the input are not read.
         unsafe {
             for x in outputs {
-                let mut own = [Quads::zero(); 2];
+                let mut own = to.start().map(Quads::of_sums);
                 for (i, lines) in self.lines.chunks_exact(LINES).enumerate() {
                     for t in 0..width.taps {
                         let (from, at) = match width.position(x, t) {
@@ -201,7 +249,7 @@ impl Strip<'_> {
                         }
                     }
                 }
-                Quads::store(own, &mut sums[x - self.outputs.start]);
+                to.apply(x - self.outputs.start, &[Quads::sums(own)]);
             }
         }
     }

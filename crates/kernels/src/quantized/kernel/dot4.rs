@@ -1,8 +1,7 @@
 //! Dot products of four bytes by VNNI: u8 rows times i8 columns, added to i32.
 
 use super::rows::{TileRows, in_blocks};
-use crate::base::par::Slice;
-use crate::quantized::affine::AffineRows;
+use crate::quantized::epilogue::Epilogue;
 use crate::quantized::tile::{DOT4_BYTES, HALF, WIDTH};
 use std::arch::x86_64::*;
 
@@ -15,44 +14,6 @@ unsafe fn four(bytes: *const u8) -> i32 {
     debug_assert!(!bytes.is_null());
     // SAFETY: the caller's promise.
     unsafe { bytes.cast::<i32>().read_unaligned() }
-}
-
-/// What is done to the sums of some rows while they are in registers.
-pub(super) trait Epilogue: Copy {
-    /// Takes `R` rows of `P` vectors, from `row` on.
-    ///
-    /// # Safety
-    /// The CPU has AVX-512, and there are so many rows and columns.
-    unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]);
-}
-
-/// Writes them to rows of [`WIDTH`].
-#[derive(Clone, Copy)]
-pub(super) struct ToSums(pub(super) Slice<i32>);
-
-impl Epilogue for ToSums {
-    #[inline(always)]
-    unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
-        debug_assert!((row + R) * WIDTH <= self.0.count());
-        for i in 0..R {
-            for p in 0..P {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let to = self.0.at((row + i) * WIDTH + 16 * p);
-                    _mm512_storeu_si512(to.cast(), sums[i][p]);
-                }
-            }
-        }
-    }
-}
-
-impl Epilogue for AffineRows<'_> {
-    #[inline(always)]
-    unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
-        debug_assert!(P * 16 <= WIDTH);
-        // SAFETY: the caller's promise.
-        unsafe { self.write_registers(row, sums) }
-    }
 }
 
 /// Sums of the first columns; the others are unspecified.
@@ -91,7 +52,8 @@ unsafe fn dot4_rows_avx512<E: Epilogue, const R: usize, const P: usize>(
     to: E,
 ) {
     debug_assert!(row + R <= tile.rows && P * 16 <= WIDTH);
-    let mut own = [[_mm512_setzero_si512(); P]; R];
+    // SAFETY: the caller's promise.
+    let mut own: [[__m512i; P]; R] = [unsafe { to.start() }; R];
     let (mut b, step) = (panel.as_ptr(), tile.layout.row);
     let first = tile.elements.as_ptr().wrapping_add(row * step);
     // SAFETY: the caller's promise.

@@ -7,6 +7,8 @@ pub(super) mod i16;
 pub(super) mod rows;
 
 use super::affine::AffineRows;
+#[cfg(target_arch = "x86_64")]
+use super::epilogue::ToSums;
 use super::input::{Image, WindowLayout};
 use super::pack::PackedFilters;
 use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH, has_dot4, has_tiles};
@@ -18,8 +20,6 @@ use crate::base::par::Slice;
 use crate::gemm::amx::config::{RowBlock, TileConfig};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx::kernel::multiply_bytes;
-#[cfg(target_arch = "x86_64")]
-use dot4::ToSums;
 use i16::multiply_i16;
 use rows::TileRows;
 

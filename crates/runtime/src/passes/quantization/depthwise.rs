@@ -1,6 +1,6 @@
-//! Depthwise convolutions from data to results that are stored quantized, by integer filters: they
-//! run in integers, too. Unlike other convolutions, they may have quantization parameters for each
-//! channel of the data, since a sum is of one channel.
+//! Depthwise convolutions of data that are stored quantized, by integer filters: they run in
+//! integers, too. Unlike other convolutions, they may have quantization parameters for each channel
+//! of the data, since a sum is of one channel.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};

@@ -150,7 +150,11 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     for Part { data, conv, params, integers } in parts {
         let quantized = QuantizedConvolution::new(&conv, params)?;
         let quantized = if is_alone { quantized } else { quantized.in_panels() };
-        let reads = Reads::F32 { quantizer: params.quantizer()?, channels_first };
+        let quantizer = params.quantizer()?;
+        let reads = match channels_first {
+            true => Reads::Planes(vec![quantizer; conv.inputs].into()),
+            false => Reads::F32(quantizer),
+        };
         made.push(IntegerInput { quantized, reads });
         let scales = integers.scales.iter().map(|s| s * params.scale()).collect();
         let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;

@@ -2,15 +2,14 @@
 //! producer can quantize its output instead, and every reader takes quantized values, the value
 //! stays u8. Such readers are quantized convolutions, their residuals, depthwise convolutions, max
 //! pooling, movements such as Split, and Concat of inputs with equal parameters. Depthwise
-//! convolutions between such values run in integers if their filters are integers.
+//! convolutions of such values run in integers if their filters are integers.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::pool::{Elements, PoolLast};
 use crate::fused::quantize::QuantizeValues;
-use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};
+use crate::fused::quantized::IntegerConvolution;
 use crate::fused::through::{IndexedCopy, StridedCopy};
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
-use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput};
 use crate::passes::context::PassCx;
 use crate::passes::layout::movement::{is_movement, is_nearest};
@@ -25,23 +24,6 @@ use kernels::quantize::{ColumnQuantizers, Quantizer};
 use kernels::quantized::QuantParams;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Quantize on read: a FakeQuantize whose only reader is a quantized convolution runs while that
-/// reads.
-pub(crate) fn round(net: &mut Net, _: &PassCx<'_>) -> usize {
-    GraphRewriter::replacing(net, |rewriter, node| {
-        let conv = node.fused::<IntegerConvolution>()?;
-        let Reads::F32 { channels_first, .. } = conv.data.reads else { return None };
-        let quantized = conv.alone()?.clone();
-        let maker = rewriter.only_for(*node.inputs.first()?)?;
-        let quantizer = rounding(rewriter.net, maker)?.to;
-        let data = IntegerInput { quantized, reads: Reads::F32 { quantizer, channels_first } };
-        let operation = Operation::Fused(Arc::new(IntegerConvolution { data, ..conv.clone() }));
-        let mut node = Node { operation, ..node.clone() };
-        node.inputs[0] = *maker.inputs.first()?;
-        Some(node)
-    })
-}
 
 /// The quantization of a value that is stored as u8.
 #[derive(Clone, Copy)]
@@ -203,7 +185,7 @@ fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -
     let mut node = net.nodes[i].clone();
     let written = node.outputs.first().and_then(|v| bytes_of(all, *v));
     let read = node.inputs.first().and_then(|v| bytes_of(all, *v));
-    if let (Some(read), Some(_)) = (read, written)
+    if let Some(read) = read
         && let Some(params) = quant_params(net, &node, read)
     {
         node = depthwise::in_integers(net, &node, &params).unwrap_or(node);

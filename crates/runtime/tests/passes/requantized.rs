@@ -1,0 +1,93 @@
+//! Quantizers that scales, filters and readers absorb.
+
+use super::quantized::{PADDED, bytes_of, fake_quantized, integers};
+use super::{binary, check, constant, plan, unary, with_ints};
+use ir::ElementType::F32;
+use ir::{GraphBuilder, OutputRef};
+use irrun_runtime::Plan;
+
+fn convolved(g: &mut GraphBuilder, x: OutputRef, dims: &[u64], seed: usize) -> OutputRef {
+    let filters = integers(g, dims, seed);
+    g.layer("Convolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output()
+}
+
+/// How many nodes a pass has changed.
+fn changes(plan: &Plan, pass: &str) -> usize {
+    let line = format!("pass {pass}: ");
+    let found = plan.explain().iter().find_map(|l| l.strip_prefix(&line)?.parse().ok());
+    found.unwrap_or(0)
+}
+
+/// A quantizer with a zero point behind a bias, one without a bias, and one behind an activation
+/// that clamps as it does. Where the activation clamps otherwise, both stay.
+#[test]
+fn scales_of_sums_absorb_quantizers() {
+    type Middle = fn(&mut GraphBuilder, OutputRef) -> OutputRef;
+    let biased: Middle = |g, y| {
+        let bias = constant(g, &[1, 40, 1, 1], 4);
+        binary(g, "Add", y, bias)
+    };
+    let plain: Middle = |_, y| y;
+    let rectified: Middle = |g, y| unary(g, "Relu", y);
+    for (middle, low, high, absorbed) in [
+        (biased, -0.4, 0.11, 1),
+        (plain, -0.5, 0.52, 1),
+        (rectified, 0.0, 0.51, 1),
+        (rectified, -0.2, 0.31, 0),
+    ] {
+        let mut g = GraphBuilder::new("requantization");
+        let x = g.parameter("x", F32, "1,3,9,11");
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let y = convolved(&mut g, x, &[40, 3, 3, 3], 1);
+        let y = middle(&mut g, y);
+        let y = fake_quantized(&mut g, y, low, high);
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        assert_eq!(changes(&plan(&graph, true), "requantization scale folding"), absorbed);
+        // Values halfway between two quantized values may round to the other one.
+        check(&graph, &[1, 3, 9, 11], (high - low) / 255.0 * 1.001, &["integers", "copy"]);
+    }
+}
+
+/// As before squeeze and excitation: the result of a depthwise convolution of bytes is needed in
+/// f32. It runs in integers, too.
+#[test]
+fn depthwise_convolutions_of_bytes_may_give_f32() {
+    let mut g = GraphBuilder::new("depthwise");
+    let x = g.parameter("x", F32, "1,3,9,11");
+    let x = fake_quantized(&mut g, x, -1.28, 1.27);
+    let y = convolved(&mut g, x, &[40, 3, 3, 3], 1);
+    let y = fake_quantized(&mut g, y, -0.4, 0.11);
+    let filters = integers(&mut g, &[40, 1, 3, 3], 3);
+    let filters = with_ints(&mut g, "Reshape", filters, &[40, 1, 1, 3, 3]);
+    let depthwise = g.layer("GroupConvolution", "opset1").attributes(&PADDED);
+    let y = depthwise.inputs(&[y, filters]).output();
+    g.result("y", y);
+    let graph = g.finish().unwrap();
+    assert_eq!(bytes_of(&graph), ["integers"]);
+    // Values halfway between two quantized values may round to the other one.
+    check(&graph, &[1, 3, 9, 11], 0.01, &["integers", "integers", "copy"]);
+}
+
+/// What normalizes an image before its FakeQuantize is part of the quantizers of its channels,
+/// unless it would turn their order.
+#[test]
+fn quantizers_of_images_absorb_scales_and_shifts() {
+    let apart = ["binary", "binary", "integers", "copy"];
+    for (factor, steps) in [(0.5, &apart[2..]), (-0.5, &apart)] {
+        let mut g = GraphBuilder::new("image");
+        let x = g.parameter("x", F32, "1,3,9,11");
+        let means = constant(&mut g, &[1, 3, 1, 1], 2);
+        let y = binary(&mut g, "Subtract", x, means);
+        let factor = g.constant_f32(&[1, 1, 1, 1], &[factor]);
+        let y = binary(&mut g, "Multiply", y, factor);
+        let shifts = constant(&mut g, &[1, 3, 1, 1], 3);
+        let y = binary(&mut g, "Add", shifts, y);
+        let y = fake_quantized(&mut g, y, -1.28, 1.27);
+        let y = convolved(&mut g, y, &[40, 3, 3, 3], 1);
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        // Values halfway between two quantized values may round to the other one.
+        check(&graph, &[1, 3, 9, 11], 0.05, steps);
+    }
+}
