@@ -140,6 +140,13 @@ impl<'a> GraphRewriter<'a> {
         self.net.add(value)
     }
 
+    /// Adds a value that one node will read.
+    pub(crate) fn add_for_one(&mut self, value: Value) -> ValueId {
+        let added = self.add(value);
+        self.uses[added] = 1;
+        added
+    }
+
     /// Adds a constant list, as operations take for axes and sizes.
     pub(crate) fn list(&mut self, values: Vec<i64>) -> Option<ValueId> {
         Some(self.add(Value::known(Tensor::from_vec(&[values.len()], values).ok()?)))

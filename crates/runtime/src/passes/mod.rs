@@ -116,6 +116,8 @@ const PASSES: &[(&str, Pass)] = &[
     // The scales of sums and the bias absorb the quantizer behind them. A number halfway between
     // two values may round to either.
     ("requantization scale folding", quantization::requantization::fold),
+    // A convolution before a pixel shuffle has its channels in the order that the shuffle writes.
+    ("output channel reordering", layout::channel_order::reorder),
     // A depthwise convolution expands its quantized input line by line, by the 1×1 convolution
     // before it.
     ("inverted bottleneck fusion", fusion::expanded::expand),

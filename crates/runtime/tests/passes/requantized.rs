@@ -91,3 +91,41 @@ fn quantizers_of_images_absorb_scales_and_shifts() {
         check(&graph, &[1, 3, 9, 11], 0.05, steps);
     }
 }
+
+/// The end of a super-resolution model: however the pixel shuffle is written, it moves runs of
+/// bytes, and the filters before it are in the order that it needs.
+#[test]
+fn pixel_shuffles_move_runs_of_bytes() {
+    type Shuffle = fn(&mut GraphBuilder, OutputRef) -> OutputRef;
+    let depth_first: Shuffle = |g, x| {
+        let y = with_ints(g, "Reshape", x, &[1, 8, 2, 2, 5, 7]);
+        let order = g.constant_i64(&[0, 1, 4, 2, 5, 3]);
+        let y = g.layer("Transpose", "opset1").inputs(&[y, order]).output();
+        with_ints(g, "Reshape", y, &[1, 8, 10, 14])
+    };
+    let by_mode: [Shuffle; 2] =
+        [|g, x| depth_to_space(g, x, "depth_first"), |g, x| depth_to_space(g, x, "blocks_first")];
+    for (shuffle, reordered) in [(depth_first, 1), (by_mode[0], 1), (by_mode[1], 0)] {
+        let mut g = GraphBuilder::new("super-resolution");
+        let x = g.parameter("x", F32, "1,3,5,7");
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let y = convolved(&mut g, x, &[32, 3, 3, 3], 1);
+        let bias = constant(&mut g, &[1, 32, 1, 1], 4);
+        let y = binary(&mut g, "Add", y, bias);
+        let y = shuffle(&mut g, y);
+        let y = unary(&mut g, "Relu", y);
+        let y = fake_quantized(&mut g, y, 0.0, 2.55);
+        let y = convolved(&mut g, y, &[12, 8, 3, 3], 2);
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        assert_eq!(bytes_of(&graph), ["integers", "copy"], "{:#?}", plan(&graph, true).explain());
+        assert_eq!(changes(&plan(&graph, true), "output channel reordering"), reordered);
+        // Values halfway between two quantized values may round to the other one.
+        check(&graph, &[1, 3, 5, 7], 0.1, &["integers", "copy", "integers", "copy"]);
+    }
+}
+
+fn depth_to_space(g: &mut GraphBuilder, x: OutputRef, mode: &str) -> OutputRef {
+    let attributes = [("mode", mode), ("block_size", "2")];
+    g.layer("DepthToSpace", "opset1").attributes(&attributes).inputs(&[x]).output()
+}

@@ -62,7 +62,8 @@ fn is_activation(net: &Net, node: &Node) -> bool {
     is_activation && node.outputs.first().is_some_and(|v| net.is_f32(*v))
 }
 
-/// Whether a value is made by a convolution or MatMul, perhaps with constants added or multiplied.
+/// Whether a value is made by a convolution or MatMul, perhaps with constants added or multiplied,
+/// and an activation.
 fn is_product(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> bool {
     let net = &*rewriter.net;
     let is_constant = |v: &ValueId| net.values[*v].constant.is_some();
@@ -72,6 +73,7 @@ fn is_product(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> bool {
             return true;
         }
         match &maker.inputs[..] {
+            [data, ..] if is_activation(net, maker) => value = *data,
             [data, constant] | [constant, data]
                 if maker.is::<Binary>().is_some() && is_constant(constant) =>
             {
@@ -93,7 +95,7 @@ fn hoisted(rewriter: &mut GraphRewriter<'_>, mut node: Node, chain: &[ValueId]) 
     let quant_params = last.first().and_then(|v| rewriter.net.values[*v].quant_params);
     let like = |rewriter: &mut GraphRewriter<'_>, value: ValueId| {
         let fact = rewriter.net.values[value].fact.clone();
-        rewriter.add(Value { quant_params, ..Value::of(fact) })
+        rewriter.add_for_one(Value { quant_params, ..Value::of(fact) })
     };
     let mut moved = like(rewriter, source);
     node.outputs = smallvec![moved];

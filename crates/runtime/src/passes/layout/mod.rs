@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod beams;
+pub(crate) mod channel_order;
 pub(crate) mod channels_last;
 pub(crate) mod concat;
 pub(crate) mod index_map;

@@ -6,6 +6,7 @@
 
 mod interpolate;
 mod normalize;
+mod pixel_shuffle;
 
 use crate::fused::convolution::{Bf16Ports, ChannelsLast};
 use crate::fused::pool::{Elements, PoolLast};
@@ -31,6 +32,7 @@ use infer::ops::prelu::PRelu;
 use infer::ops::reduce::Reduce;
 use infer::ops::reshape::Reshape;
 use infer::ops::slice::Slice;
+use infer::ops::space_to_depth::SpaceToDepth;
 use infer::ops::split::Split;
 use infer::ops::transpose::{self, Transpose};
 use infer::ops::unary::Unary;
@@ -110,6 +112,7 @@ fn rule_of(node: &Node) -> Option<Rule> {
         Slice => slice,
         Pad => pad,
         Reshape => reshape,
+        SpaceToDepth => space_to_depth,
     }
     None
 }
@@ -180,7 +183,7 @@ impl ChannelsLastPass {
             return self.transpose(rewriter, node, output);
         }
         if !node.inputs.iter().any(|v| self.pending.contains(v)) {
-            return None;
+            return self.pixel_shuffle(rewriter, node, output);
         }
         rule_of(node).and_then(|rule| rule(self, rewriter, node, output))
     }
