@@ -61,6 +61,9 @@ impl ChannelsPool {
             return;
         }
         let out = width.output * self.channels;
+        let across: Vec<Taps> = (0..width.output).map(|x| Taps::of(&width, x)).collect();
+        let (step, channels) = (width.dilation * self.channels, self.channels);
+        let windows = LineWindows { lines: &[0], across: &across, step, channels };
         let grain = POOL_GRAIN.div_ceil(taps(&[depth, height]).saturating_mul(line.max(1)));
         threads.par_chunks_mut(to, out, grain * out, |first, to| {
             let mut above = vec![T::LOWEST; line];
@@ -74,7 +77,7 @@ impl ChannelsPool {
                         T::raise(&mut above, &image[(z * height.input + y) * line..][..line]);
                     }
                 }
-                T::along(&above, (width, self.channels), to);
+                T::along(&above, &windows, to);
             }
         });
     }
@@ -211,7 +214,7 @@ trait Ranked: Copy + Send + Sync {
     /// Raises each rank to that of its element, if higher.
     fn raise(ranks: &mut [Self::Rank], elements: &[Self]);
     /// Writes, for each window of a line and each channel, the element of the largest rank.
-    fn along(line: &[Self::Rank], across: (Window, usize), to: &mut [Self]);
+    fn along(line: &[Self::Rank], windows: &LineWindows<'_>, to: &mut [Self]);
 }
 
 impl Ranked for u8 {
@@ -222,8 +225,8 @@ impl Ranked for u8 {
         raise_to_quantized(ranks, elements);
     }
 
-    fn along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
-        quantized_along(line, across, to);
+    fn along(line: &[u8], windows: &LineWindows<'_>, to: &mut [u8]) {
+        quantized_along(line, windows, to);
     }
 }
 
@@ -235,8 +238,8 @@ impl Ranked for bf16 {
         raise_to_halves(ranks, elements);
     }
 
-    fn along(line: &[i16], across: (Window, usize), to: &mut [bf16]) {
-        halves_along(line, across, to);
+    fn along(line: &[i16], windows: &LineWindows<'_>, to: &mut [bf16]) {
+        halves_along(line, windows, to);
     }
 }
 
@@ -272,15 +275,15 @@ multiversion! {
 }
 
 multiversion! {
-    fn quantized_along(line: &[u8], across: (Window, usize), to: &mut [u8]) {
-        largest_along(line, across, to, u8::LOWEST, |rank| rank);
+    fn quantized_along(line: &[u8], windows: &LineWindows<'_>, to: &mut [u8]) {
+        largest_along(line, windows, to, u8::LOWEST, |rank| rank);
     }
 }
 
 multiversion! {
-    fn halves_along(line: &[i16], across: (Window, usize), to: &mut [bf16]) {
+    fn halves_along(line: &[i16], windows: &LineWindows<'_>, to: &mut [bf16]) {
         let bits = |rank| bf16::from_bits(total_order(rank) as u16);
-        largest_along(line, across, to, bf16::LOWEST, bits);
+        largest_along(line, windows, to, bf16::LOWEST, bits);
     }
 }
 
@@ -288,25 +291,51 @@ multiversion! {
 #[inline(always)]
 fn largest_along<T, K: Ord + Copy>(
     line: &[K],
-    (width, channels): (Window, usize),
+    windows: &LineWindows<'_>,
     to: &mut [T],
     least: K,
-    of: impl Fn(K) -> T,
+    of: impl Fn(K) -> T + Copy,
 ) {
-    let mut ranks = vec![least; channels];
-    for (x, to) in to.chunks_exact_mut(channels).enumerate() {
-        ranks.fill(least);
-        for tap in width.taps_within(x) {
-            if let Some(at) = width.position(x, tap) {
-                let from = &line[at * channels..][..channels];
-                for j in 0..channels {
-                    ranks[j] = ranks[j].max(from[j]);
-                }
+    for (taps, to) in windows.across.iter().zip(to.chunks_exact_mut(windows.channels)) {
+        let (many, rest) = to.as_chunks_mut::<LANES>();
+        let (few, last) = rest.as_chunks_mut::<FEW_LANES>();
+        let mut channel = 0;
+        for to in many {
+            channel = windows.raise_some(line, *taps, channel, (least, to), of);
+        }
+        for to in few {
+            channel = windows.raise_some(line, *taps, channel, (least, to), of);
+        }
+        for to in last {
+            let to = std::array::from_mut(to);
+            channel = windows.raise_some(line, *taps, channel, (least, to), of);
+        }
+    }
+}
+
+impl LineWindows<'_> {
+    /// The largest ranks of `N` channels of a window, from `channel` on. Returns the channel behind
+    /// them.
+    #[inline(always)]
+    fn raise_some<T, K: Ord + Copy, const N: usize>(
+        &self,
+        line: &[K],
+        taps: Taps,
+        channel: usize,
+        (least, to): (K, &mut [T; N]),
+        of: impl Fn(K) -> T,
+    ) -> usize {
+        let mut ranks = [least; N];
+        for tap in 0..taps.count {
+            let from = &line[taps.first * self.channels + tap * self.step + channel..][..N];
+            for i in 0..N {
+                ranks[i] = ranks[i].max(from[i]);
             }
         }
-        for j in 0..channels {
-            to[j] = of(ranks[j]);
+        for i in 0..N {
+            to[i] = of(ranks[i]);
         }
+        channel + N
     }
 }
 
