@@ -123,11 +123,10 @@ check:
 
 # One file that needs nothing of the system that it runs on, not even a C library, for x86-64
 # Linux. It also has the C library, so crates are optimised across each other, addresses are packed,
-# code that is there twice is kept once, and there are no tables to unwind the stack by.
+# and code that is there twice is kept once.
 STATIC = x86_64-unknown-linux-gnu
 static:
-	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all \
-		-C link-arg=-Wl,--no-eh-frame-hdr -C link-arg=-Wl,-T,crates/irrun/no_unwind_tables.ld" \
+	RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs -C link-arg=-Wl,--icf=all" \
 		CARGO_PROFILE_RELEASE_LTO=fat cargo build --release --bin irrun --target $(STATIC)
 	@echo target/$(STATIC)/release/irrun
 
