@@ -7,8 +7,11 @@ use std::f32::consts::LOG2_E;
 
 /// A function of vectors.
 pub(crate) trait Function: Copy {
+    /// Whether it returns its argument.
     const IS_IDENTITY: bool = false;
 
+    /// Applies it to each lane.
+    ///
     /// # Safety
     /// The instruction set of `V` is available.
     unsafe fn apply<V: Integral>(self, x: V) -> V;

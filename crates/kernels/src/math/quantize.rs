@@ -27,12 +27,15 @@ impl Quantizer {
     }
 
     /// The quantizer of x for which `x · factor + shift` has the quantized values of this one. The
-    /// rounding differs. `None` unless the factor is above 0.
+    /// rounding differs. `None` unless the factor is above 0, and the lowest number so near the
+    /// others that its rounding moves a value by less than a thousandth of a step.
     pub fn of_scaled(self, factor: f32, shift: f32) -> Option<Quantizer> {
+        /// Steps from 0 to the lowest number, at most.
+        const MAX_STEPS: f32 = (1 << 12) as f32;
         let low = (f64::from(self.low) - f64::from(shift)) / f64::from(factor);
         let quantizer = Quantizer { low: low as f32, factor: self.factor * factor, ..self };
-        let is_normal = factor > 0.0 && quantizer.low.is_finite() && quantizer.factor.is_normal();
-        is_normal.then_some(quantizer)
+        let is_near = (quantizer.low * quantizer.factor).abs() <= MAX_STEPS;
+        (factor > 0.0 && is_near && quantizer.factor.is_normal()).then_some(quantizer)
     }
 
     /// Whether it only clamps and rounds.
@@ -381,5 +384,6 @@ mod tests {
         for factor in [0.0, -1.0, f32::NAN, f32::INFINITY] {
             assert!(to.of_scaled(factor, 0.0).is_none());
         }
+        assert!(to.of_scaled(1.0, -1e6).is_none(), "1e6 - 1 in f32 is off by several steps");
     }
 }

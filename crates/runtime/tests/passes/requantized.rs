@@ -125,6 +125,26 @@ fn pixel_shuffles_move_runs_of_bytes() {
     }
 }
 
+/// The opposite: channels are made of neighbours.
+#[test]
+fn space_to_depth_keeps_bytes() {
+    for mode in ["depth_first", "blocks_first"] {
+        let mut g = GraphBuilder::new("space to depth");
+        let x = g.parameter("x", F32, "1,3,6,8");
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let y = convolved(&mut g, x, &[8, 3, 3, 3], 1);
+        let attributes = [("mode", mode), ("block_size", "2")];
+        let y = g.layer("SpaceToDepth", "opset1").attributes(&attributes).inputs(&[y]).output();
+        let y = fake_quantized(&mut g, y, -0.4, 0.11);
+        let y = convolved(&mut g, y, &[12, 32, 3, 3], 2);
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        assert_eq!(bytes_of(&graph), ["integers", "copy"], "{:#?}", plan(&graph, true).explain());
+        // Values halfway between two quantized values may round to the other one.
+        check(&graph, &[1, 3, 6, 8], 0.1, &["integers", "copy", "integers", "copy"]);
+    }
+}
+
 fn depth_to_space(g: &mut GraphBuilder, x: OutputRef, mode: &str) -> OutputRef {
     let attributes = [("mode", mode), ("block_size", "2")];
     g.layer("DepthToSpace", "opset1").attributes(&attributes).inputs(&[x]).output()

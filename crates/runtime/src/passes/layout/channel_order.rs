@@ -35,7 +35,8 @@ fn reordering(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<[Node; 3]
     let reshape = rewriter.only_for(split)?;
     reshape.fused::<Reinterpret>()?;
     let whole = *reshape.inputs.first()?;
-    let maker = rewriter.maker(whole)?.clone();
+    // Nothing else reads the convolution in its old order.
+    let maker = rewriter.only_for(whole)?.clone();
     let sizes = rewriter.net.sizes(split)?;
     let first = channel_axes(&sizes, maker.fused::<IntegerConvolution>()?.columns)?;
     let turned: Sizes = order.iter().copied().filter(|axis| *axis >= first).collect();
@@ -44,12 +45,8 @@ fn reordering(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<[Node; 3]
     }
     let parts = Parts { sizes: &sizes[first..], order: turned.iter().map(|a| a - first).collect() };
     let convolution = parts.convolution(rewriter, maker)?;
-    // Nothing else reads the convolution in its old order.
     let mut reshape = rewriter.take(split)?;
-    if rewriter.take(whole).is_none() {
-        rewriter.keep(reshape);
-        return None;
-    }
+    rewriter.take(whole)?;
     let place = |axis: &usize| match turned.iter().position(|other| other == axis) {
         Some(at) => first + at,
         None => *axis,

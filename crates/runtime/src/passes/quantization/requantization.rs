@@ -4,6 +4,7 @@
 
 use crate::fused::quantized::IntegerConvolution;
 use crate::graph::net::{Net, Node, Operation, Value};
+use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, Quantize};
 use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
@@ -15,23 +16,15 @@ use std::sync::Arc;
 const SCALES: usize = 2;
 
 pub(crate) fn fold(net: &mut Net, _: &PassCx<'_>) -> usize {
-    let mut found = 0;
-    for i in 0..net.nodes.len() {
-        let node = net.nodes[i].clone();
-        if let Some(node) = folded(net, node) {
-            net.nodes[i] = node;
-            found += 1;
-        }
-    }
-    found
+    GraphRewriter::editing(net, folded)
 }
 
-/// The convolution with the scales and the bias that its first quantizer leaves.
-fn folded(net: &mut Net, mut node: Node) -> Option<Node> {
+/// Gives a convolution the scales and the bias that its first quantizer leaves.
+fn folded(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
     let mut conv = node.fused::<IntegerConvolution>()?.clone();
     conv.alone()?;
     let constant = |input: usize| -> Option<&[f32]> {
-        net.values[*node.inputs.get(input)?].constant.as_ref()?.as_slice()
+        rewriter.net.values[*node.inputs.get(input)?].constant.as_ref()?.as_slice()
     };
     let (bias, rest) = match &conv.post_ops[..] {
         [PostOp::Add(Operand::Columns(input)), rest @ ..] => (Some(*input), rest),
@@ -72,12 +65,12 @@ fn folded(net: &mut Net, mut node: Node) -> Option<Node> {
     let added = bias.unwrap_or(node.inputs.len());
     conv.post_ops = [PostOp::Add(Operand::Columns(added))].into_iter().chain(rest).collect();
     let [scales, shifts] = [scales, shifts].map(|all| Tensor::from_vec(&[all.len()], all).ok());
-    let [scales, shifts] = [scales?, shifts?].map(|all| net.add(Value::known(all)));
+    let [scales, shifts] = [scales?, shifts?].map(|all| rewriter.add(Value::known(all)));
     node.inputs[SCALES] = scales;
     match bias {
         Some(input) => node.inputs[input] = shifts,
         None => node.inputs.push(shifts),
     }
     node.operation = Operation::Fused(Arc::new(conv));
-    Some(node)
+    Some(())
 }

@@ -1,6 +1,6 @@
 //! Pixel shuffles within regions of NHWC: DepthToSpace, SpaceToDepth, and what tools write for
 //! them: a Reshape that splits axes, a Transpose of the parts, and a Reshape that merges them. Only
-//! behind convolutions of integers: in f32, convolutions of few channels are faster in NCHW.
+//! behind quantized convolutions: in f32, convolutions of few channels are faster in NCHW.
 
 use super::{ChannelsLastPass, f32_of, made};
 use crate::fused::convolution::ChannelsLast;
@@ -79,7 +79,7 @@ impl ChannelsLastPass {
     }
 }
 
-/// Whether a value is that of a convolution by integers, perhaps behind element-wise operations.
+/// Whether a quantized convolution makes a value, perhaps with element-wise operations behind it.
 fn is_quantized(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> bool {
     while let Some(maker) = rewriter.maker(value) {
         let is_elementwise = maker.is::<Unary>().is_some()
