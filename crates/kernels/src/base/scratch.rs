@@ -2,6 +2,7 @@
 
 use crate::base::aligned_buf::AlignedBuf;
 use crate::base::num::Pod;
+use std::any::TypeId;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
@@ -37,6 +38,13 @@ impl<'a, T: Pod> InOut<'a, T> {
     pub fn in_place(data: &'a mut [T]) -> InOut<'a, T> {
         let to = data.as_mut_ptr();
         InOut { from: to, to, len: data.len(), borrow: PhantomData }
+    }
+
+    /// The same as f32, if they are.
+    pub(crate) fn as_f32(&mut self) -> Option<InOut<'_, f32>> {
+        let is_f32 = TypeId::of::<T>() == TypeId::of::<f32>();
+        let (from, to) = (self.from.cast(), self.to.cast());
+        is_f32.then_some(InOut { from, to, len: self.len, borrow: PhantomData })
     }
 
     /// Number of elements.

@@ -9,6 +9,7 @@
 use crate::base::num::{Pod, Stored};
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
+use crate::base::simd::opaque_index;
 
 /// Lanes of a block.
 pub const LANES: usize = 16;
@@ -170,6 +171,15 @@ impl Slices {
             .then_some((count, self.last))
     }
 
+    /// The tensor along the one axis of the slices, if that is not the last.
+    pub(crate) fn strided(&self) -> Option<AlongAxis> {
+        let [(size, inner)] = self.inner[..] else { return None };
+        let outer = volume(&self.outer);
+        let are_neighbours = self.outer.iter().all(|(_, stride)| *stride == size * inner);
+        (!self.along && inner == self.last && are_neighbours && self.outer.len() < 2)
+            .then_some(AlongAxis { outer, size, inner })
+    }
+
     /// Calls `f` for every block, on all threads. Blocks write disjoint elements.
     pub fn blocks<T: Pod>(
         &self,
@@ -327,6 +337,7 @@ impl<T: Stored> Block<'_, T> {
         for run in 0..volume(self.inner) {
             let start = self.base + position(self.inner, run);
             for at in (start..start + whole).step_by(LANES) {
+                let at = opaque_index(at);
                 let mut x: [T; LANES] = self.io.load(at);
                 for i in 0..LANES {
                     let (state, y) = f(lanes[i], x[i].widen(), i);
@@ -338,14 +349,15 @@ impl<T: Stored> Block<'_, T> {
                 }
             }
             if rest > 0 {
-                let mut x: [T; LANES] = self.io.load_masked(start + whole, rest);
+                let at = opaque_index(start + whole);
+                let mut x: [T; LANES] = self.io.load_masked(at, rest);
                 for i in 0..LANES {
                     let (state, y) = f(lanes[i], x[i].widen(), i);
                     lanes[i] = if i < rest { state } else { lanes[i] };
                     x[i] = narrow(y);
                 }
                 if STORE {
-                    self.io.store_masked(start + whole, x, rest);
+                    self.io.store_masked(at, x, rest);
                 }
             }
         }

@@ -6,6 +6,7 @@
 use crate::base::num::{Bool, Pod, Stored, Wide, bf16, f16};
 use crate::base::par::Threads;
 use crate::multiversion;
+use bytemuck::cast_slice;
 
 /// Elements converted at a time.
 const BLOCK: usize = 512;
@@ -73,11 +74,34 @@ multiversion! {
     pub fn encode<W: Wide, D: Stored>(from: &[W], to: &mut [u8]) {
         assert!(to.len() >= from.len() * size_of::<D>());
         let to: *mut D = to.as_mut_ptr().cast();
+        let is_f32 = !W::IS_INTEGER && size_of::<W>() == size_of::<f32>();
+        if D::TRUNCATES && is_f32 && are_small(cast_slice(from)) {
+            for (i, from) in cast_slice::<W, f32>(from).iter().enumerate() {
+                // SAFETY: the value is within 32 bits, and its place within the bytes.
+                unsafe {
+                    let whole: i32 = from.to_int_unchecked();
+                    to.add(i).write_unaligned(D::from_i64(whole.into()));
+                }
+            }
+            return;
+        }
         for (i, from) in from.iter().enumerate() {
             // SAFETY: within the bytes.
             unsafe { to.add(i).write_unaligned(from.narrow()) };
         }
     }
+}
+
+/// Whether all values are within 32 bits. There are vector instructions for those.
+#[inline(always)]
+fn are_small(values: &[f32]) -> bool {
+    const LIMIT: f32 = (1u32 << 31) as f32;
+    let mut large = 0;
+    for value in values {
+        let is_small = value.abs() < LIMIT;
+        large |= u32::from(!is_small);
+    }
+    large == 0
 }
 
 /// Converts `to.len() / to_size` elements of `from_size` bytes to elements of `to_size` bytes.
@@ -133,6 +157,25 @@ pub fn encode_all<L: Pod>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn floats_are_truncated_and_wrap() {
+        let values = [0.0f32, -0.9, 1.9, -300.7, 70_000.5, -2.5e9, 2.5e9, 1e30, f32::NAN, 3e9];
+        for count in [5, 10] {
+            let values: Vec<f32> = values[..count].iter().copied().cycle().take(100).collect();
+            let (mut bytes, mut words) = (vec![0; 100], vec![0; 400]);
+            encode::<f32, u8>(&values, &mut bytes);
+            encode::<f32, i32>(&values, &mut words);
+            for (i, value) in values.iter().enumerate() {
+                assert_eq!(bytes[i], *value as i64 as u8, "{value}");
+                assert_eq!(
+                    words[4 * i..4 * i + 4],
+                    (*value as i64 as i32).to_le_bytes(),
+                    "{value}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn blocks_are_converted_whole() {

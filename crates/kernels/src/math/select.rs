@@ -4,6 +4,8 @@ use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::math::broadcast::Broadcast;
 use crate::multiversion;
+use bytemuck::{cast_slice, cast_slice_mut};
+use std::ops::{BitAnd, BitOr, Not};
 
 /// Takes each element from `then` where `condition` is not 0, else from `other`.
 ///
@@ -28,7 +30,7 @@ pub fn select<T: Pod>(
         let then = &then[t..t + reach(steps[1])];
         let other = &other[o..o + reach(steps[2])];
         match steps {
-            [1, 1, 1] => each(condition, then, other, out),
+            [1, 1, 1] => each_of(condition, then, other, out),
             [0, 1, _] if condition[0] != 0 => out.copy_from_slice(then),
             [0, _, 1] if condition[0] == 0 => out.copy_from_slice(other),
             [1, 1, 0] => either(condition, then, other[0], true, out),
@@ -38,13 +40,46 @@ pub fn select<T: Pod>(
     });
 }
 
+/// Takes each element from one of both, as bits.
+fn each_of<T: Pod>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
+    match (size_of::<T>(), align_of::<T>()) {
+        (1, 1) => each::<u8>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
+        (2, 2) => each::<u16>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
+        (4, 4) => each::<u32>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
+        (8, 8) => each::<u64>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
+        _ => strided([1, 1, 1], condition, then, other, out),
+    }
+}
+
 multiversion! {
-    fn each<T: Pod>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
+    /// With masks: of a choice between two elements the compiler makes a choice between two
+    /// addresses, and gathers.
+    fn each<B: Bits>(condition: &[u8], then: &[B], other: &[B], out: &mut [B]) {
         for (((out, c), t), o) in out.iter_mut().zip(condition).zip(then).zip(other) {
-            *out = if *c != 0 { *t } else { *o };
+            let mask = B::all_if(*c != 0);
+            *out = (*t & mask) | (*o & !mask);
         }
     }
 }
+
+/// An element as bits.
+trait Bits: Copy + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
+    /// All bits, or none.
+    fn all_if(chosen: bool) -> Self;
+}
+
+macro_rules! bits {
+    ($($t:ty),*) => {
+        $(impl Bits for $t {
+            #[inline(always)]
+            fn all_if(chosen: bool) -> $t {
+                <$t>::from(chosen).wrapping_neg()
+            }
+        })*
+    };
+}
+
+bits!(u8, u16, u32, u64);
 
 multiversion! {
     /// Takes `values` where the condition is `chosen`, and `number` elsewhere.
@@ -84,5 +119,24 @@ mod tests {
         check([&[3], &[1], &[3]], &[9], &[1, 2, 3], [9, 2, 9]);
         check([&[3], &[1], &[1]], &[9], &[7], [9, 7, 9]);
         check([&[1], &[1], &[3]], &[9], &[1, 2, 3], [9, 9, 9]);
+    }
+
+    #[test]
+    fn elements_of_all_sizes() {
+        fn check<T: Pod>(of: impl Fn(u8) -> T) {
+            let condition: Vec<u8> = (0..100).map(|i| i % 3).collect();
+            let (then, other): (Vec<T>, Vec<T>) = (0..100).map(|i| (of(i), of(200 - i))).unzip();
+            let plan = Broadcast::new(&[100], [&[100]; 3]);
+            let mut out = vec![T::default(); 100];
+            select(&Threads::new(2), &plan, &condition, &then, &other, &mut out);
+            for (i, out) in out.iter().enumerate() {
+                assert_eq!(*out, if i % 3 != 0 { then[i] } else { other[i] });
+            }
+        }
+        check(|i| i);
+        check(|i| i16::from(i) - 300);
+        check(|i| f32::from(i) - 0.5);
+        check(|i| f64::from(i) - 0.5);
+        check(|i| [i; 3]);
     }
 }

@@ -137,6 +137,14 @@ formulas! {
         let x = if x < low { low } else { x };
         if x > high { high } else { x }
     };
+    /// To the power of -1/2.
+    PowerOfMinusHalf {} |x| x.via_f64(|x| 1.0 / root_of_power(x));
+    /// To the power of 1/2.
+    PowerOfHalf {} |x| root_of_power(x);
+    /// To the power of -1.
+    Reciprocal {} |x| R::of(1.0) / x;
+    /// To the power of 3.
+    Cube {} |x| x.via_f64(|x| x * x * x);
     /// Cosine.
     Cos {} |x| x.via_f64(libm::cos);
     /// Hyperbolic cosine.
@@ -226,6 +234,13 @@ formulas! {
 /// The factor that stands for a division by 6 in HSigmoid and HSwish: a product takes half as long.
 /// 6 times the nearest number to 1/6 rounds to 1.
 pub const SIXTH: f64 = 1.0 / 6.0;
+
+/// The root as a power: that of -0 is 0, and that of minus infinity is infinite.
+#[inline(always)]
+fn root_of_power<R: Real>(x: R) -> R {
+    let infinite = R::of(f64::INFINITY);
+    (if x == -infinite { infinite } else { x + R::of(0.0) }).sqrt()
+}
 
 /// `min(max(x + 3, 0), 6) factor`.
 #[inline(always)]
@@ -380,6 +395,24 @@ mod tests {
         let mut out = vec![0.0; values.len()];
         unary_f32(&Threads::new(2), function, &mut InOut::separate(values, &mut out));
         out
+    }
+
+    #[test]
+    fn powers_are_those_of_libm() {
+        let mut values: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.0037).collect();
+        values.extend([0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, 1e-40, 3e38]);
+        for (function, exponent) in [
+            (Unary::Reciprocal {}, -1.0),
+            (Unary::PowerOfMinusHalf {}, -0.5),
+            (Unary::PowerOfHalf {}, 0.5),
+            (Unary::Cube {}, 3.0),
+        ] {
+            for (x, y) in values.iter().zip(apply(function, &values)) {
+                let expected = libm::pow((*x).into(), exponent) as f32;
+                let is_same = y.to_bits() == expected.to_bits() || y.is_nan() && expected.is_nan();
+                assert!(is_same, "{x} ^ {exponent}: {y}, not {expected}");
+            }
+        }
     }
 
     /// The f64 formulas are the reference: libm's functions are independent of ours.

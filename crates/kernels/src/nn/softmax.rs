@@ -4,9 +4,11 @@
 use crate::base::num::Wide;
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
-use crate::base::slices::{Block, GRAIN, LANES, Lanes, Slices, each, met};
+use crate::base::simd::opaque_index;
+use crate::base::slices::{AlongAxis, Block, GRAIN, LANES, Lanes, Slices, each, met};
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
+use std::ops::Range;
 
 /// Softmax of every slice.
 pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut<'_, T>) {
@@ -21,6 +23,10 @@ pub fn softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut InOut
                 narrow_rows(part, width)
             }
         });
+    }
+    // Other types compute the powers twice, rather than rounding them.
+    if let Some(along) = slices.strided().filter(|_| size_of::<T>() == size_of::<T::Wide>()) {
+        return strided(threads, along, io);
     }
     slices.blocks(threads, io, |block| softmax_block(block));
 }
@@ -51,6 +57,110 @@ multiversion! {
             let scale = each(sum, |sum| T::Wide::of(1.0) / sum);
             block.map(|x, i| power(x, i) * scale[i]);
         }
+    }
+}
+
+/// Neighbouring slices that are computed together, in groups of [`LANES`].
+const GROUPS: usize = 4;
+
+/// Softmax along an axis that is not the last.
+fn strided<T: StoredReal>(threads: &Threads, along: AlongAxis, io: &InOut<'_, T>) {
+    let AlongAxis { outer, size, inner } = along;
+    let tiles = inner.div_ceil(GROUPS * LANES);
+    let grain = GRAIN.div_ceil((size * inner.min(GROUPS * LANES)).max(1));
+    threads.par_ranges(outer * tiles, grain, |range| {
+        for tile in range {
+            let (slice, first) = (tile / tiles, tile % tiles * GROUPS * LANES);
+            let columns = first..inner.min(first + GROUPS * LANES);
+            // SAFETY: tiles have no elements in common.
+            let mut io = unsafe { io.part(slice * size * inner..(slice + 1) * size * inner) };
+            strided_tile(&mut io, size, columns);
+        }
+    });
+}
+
+multiversion! {
+    /// Softmax of some columns of a matrix of `rows`, with the bits of [`softmax_block`].
+    fn strided_tile<T: StoredReal>(io: &mut InOut<'_, T>, rows: usize, columns: Range<usize>) {
+        let width = io.len() / rows;
+        if columns.len() == GROUPS * LANES {
+            return softmax_of_columns::<T, GROUPS>(io, [rows, width], columns.start, LANES);
+        }
+        for first in columns.clone().step_by(LANES) {
+            let count = LANES.min(columns.end - first);
+            softmax_of_columns::<T, 1>(io, [rows, width], first, count);
+        }
+    }
+}
+
+/// Softmax of `N` groups of `count` columns each.
+#[inline(always)]
+fn softmax_of_columns<T: StoredReal, const N: usize>(
+    io: &mut InOut<'_, T>,
+    [rows, width]: [usize; 2],
+    first: usize,
+    count: usize,
+) {
+    let mut top = [[T::Wide::of(f64::NEG_INFINITY); LANES]; N];
+    for row in 0..rows {
+        let at = opaque_index(row * width + first);
+        for n in 0..N {
+            let x = some_lanes(io, at + n * LANES, count);
+            for i in 0..LANES {
+                top[n][i] = if x[i] > top[n][i] { x[i] } else { top[n][i] };
+            }
+        }
+    }
+    let mut scale = [[T::Wide::default(); LANES]; N];
+    for row in 0..rows {
+        let at = opaque_index(row * width + first);
+        for n in 0..N {
+            let mut x = some_lanes(io, at + n * LANES, count);
+            for i in 0..LANES {
+                x[i] = Real::weight(x[i] - top[n][i]);
+                scale[n][i] = scale[n][i] + x[i];
+            }
+            set_lanes(io, at + n * LANES, count, x);
+        }
+    }
+    for n in 0..N {
+        scale[n] = each(scale[n], |sum| T::Wide::of(1.0) / sum);
+    }
+    let mut io = io.rewrite();
+    for row in 0..rows {
+        let at = opaque_index(row * width + first);
+        for n in 0..N {
+            let mut y = some_lanes(&io, at + n * LANES, count);
+            for i in 0..LANES {
+                y[i] = y[i] * scale[n][i];
+            }
+            set_lanes(&mut io, at + n * LANES, count, y);
+        }
+    }
+}
+
+/// `count` elements, at most as many as lanes.
+#[inline(always)]
+fn some_lanes<T: StoredReal>(io: &InOut<'_, T>, at: usize, count: usize) -> Lanes<T::Wide> {
+    let x: [T; LANES] = if count == LANES { io.load(at) } else { io.load_masked(at, count) };
+    let mut lanes = [T::Wide::default(); LANES];
+    for i in 0..LANES {
+        lanes[i] = x[i].widen();
+    }
+    lanes
+}
+
+/// Replaces `count` elements.
+#[inline(always)]
+fn set_lanes<T: StoredReal>(io: &mut InOut<'_, T>, at: usize, count: usize, lanes: Lanes<T::Wide>) {
+    let mut y = [T::default(); LANES];
+    for i in 0..LANES {
+        y[i] = Wide::narrow(lanes[i]);
+    }
+    if count == LANES {
+        io.store(at, y);
+    } else {
+        io.store_masked(at, y, count);
     }
 }
 
@@ -131,7 +241,7 @@ fn softmax_of_lanes<W: Real, const N: usize>(columns: &mut [Lanes<W>; N]) {
 }
 
 /// Up to this length, rows are computed in groups of whole lanes.
-const NARROW: usize = 4 * LANES;
+const NARROW: usize = 64 * LANES;
 
 multiversion! {
     /// Softmax of rows of `width` elements.
@@ -203,6 +313,7 @@ fn some_rows<W: Real, const R: usize>(rows: &mut [W], layout: RowLayout) {
     let larger = |a, b| if b > a { b } else { a };
     let mut tops = [[W::of(f64::NEG_INFINITY); LANES]; R];
     for at in (0..columns).step_by(LANES) {
+        let at = opaque_index(at);
         for r in 0..R {
             let x = &rows[r * stride + at..][..LANES];
             for i in 0..LANES {
@@ -215,6 +326,7 @@ fn some_rows<W: Real, const R: usize>(rows: &mut [W], layout: RowLayout) {
         *top = met(*top, larger);
     }
     for at in (0..columns).step_by(LANES) {
+        let at = opaque_index(at);
         for r in 0..R {
             let x = &mut rows[r * stride + at..][..LANES];
             for i in 0..LANES {
@@ -287,6 +399,23 @@ mod tests {
             let mut rows = from.clone();
             softmax_rows(&mut rows, columns);
             assert_eq!(rows, run(&[count, columns], 1, &from, false));
+        }
+    }
+
+    #[test]
+    fn strided_slices_have_the_same_bits() {
+        for sizes in [[2, 5, 150], [1, 21, 64], [3, 2, 7], [1, 70, 16]] {
+            let count = sizes.iter().product();
+            let number = |i: usize| if i % 29 == 7 { f32::NEG_INFINITY } else { i as f32 % 13.7 };
+            let from: Vec<f32> = (0..count).map(number).collect();
+            let mut blocks = vec![0.0; count];
+            let mut io = InOut::separate(&from, &mut blocks);
+            Slices::new(&sizes, &[1]).blocks(Threads::single(), &mut io, softmax_block);
+            assert_eq!(run(&sizes, 1, &from, false), blocks);
+            let mut in_place = from.clone();
+            let mut io = InOut::in_place(&mut in_place);
+            softmax(&Threads::new(2), &Slices::new(&sizes, &[1]), &mut io);
+            assert_eq!(in_place, blocks);
         }
     }
 

@@ -8,6 +8,9 @@ use crate::math::arithmetic::Arithmetic;
 /// Lines that are summed together, as lanes.
 const TILE: usize = 64;
 
+/// Contiguous lines that are summed side by side.
+const LINES: usize = 8;
+
 /// Additions that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
@@ -33,6 +36,13 @@ impl CumSum {
     {
         let AlongAxis { outer, size, inner } = self.along;
         assert!(from.len() == self.along.count() && to.len() == from.len());
+        if inner == 1 {
+            return threads.par_chunks_mut(to, size * LINES, GRAIN, |first, part| {
+                let from = &from[first * size * LINES..][..part.len()];
+                let groups = part.chunks_mut(size * LINES).zip(from.chunks(size * LINES));
+                groups.for_each(|(to, from)| self.lines(from, to));
+            });
+        }
         let (tiles, to) = (inner.div_ceil(TILE), Slice::new(to));
         let grain = GRAIN.div_ceil(size.max(1) * TILE.min(inner.max(1)));
         threads.par_ranges(outer * tiles, grain, |range| {
@@ -49,6 +59,37 @@ impl CumSum {
                 }
             }
         });
+    }
+
+    /// Sums contiguous lines. Some are summed side by side, since each addition of a line waits
+    /// for the one before it.
+    fn lines<T: Stored>(&self, from: &[T], to: &mut [T])
+    where
+        T::Wide: Arithmetic,
+    {
+        let size = self.along.size;
+        let mut sums = [T::Wide::default(); LINES];
+        let count = from.len() / size;
+        let lines = sums.iter_mut().take(count);
+        if count < LINES {
+            for ((sum, from), to) in lines.zip(from.chunks(size)).zip(to.chunks_mut(size)) {
+                for step in 0..size {
+                    let at = if self.reverse { size - 1 - step } else { step };
+                    let own = std::slice::from_mut(sum);
+                    self.step(&from[at..=at], own, &mut to[at..=at]);
+                }
+            }
+            return;
+        }
+        for step in 0..size {
+            let at = if self.reverse { size - 1 - step } else { step };
+            for line in 0..LINES {
+                let at = line * size + at;
+                let next = sums[line].add(from[at].widen());
+                to[at] = if self.exclusive { sums[line] } else { next }.narrow();
+                sums[line] = next;
+            }
+        }
     }
 
     /// Adds a row to the sums.
@@ -73,7 +114,7 @@ mod tests {
     fn sums_of_lines() {
         let from: Vec<i32> = (0..2 * 3 * 70).map(|i| i * i % 101).collect();
         for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
-            for sizes in [[2, 3, 70], [6, 70, 1], [1, 420, 1], [1, 5, 84]] {
+            for sizes in [[2, 3, 70], [6, 70, 1], [20, 21, 1], [1, 420, 1], [1, 5, 84]] {
                 let along = AlongAxis::new(&sizes, 1);
                 let mut to = vec![0; from.len()];
                 CumSum { along, exclusive, reverse }.run(&Threads::new(2), &from, &mut to);

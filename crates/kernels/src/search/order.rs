@@ -1,36 +1,41 @@
 //! A total order of values, for sorting and searching, where comparisons must be consistent.
 
 use crate::base::num::Wide;
+use std::ops::Not;
 
 /// Wide types with a total order.
 pub trait Order: Wide {
+    /// A number that compares as the value does.
+    type Rank: Copy + Ord + Into<u64> + Not<Output = Self::Rank>;
+
     /// A number that is larger for larger values. -0 equals 0, and NaN is above everything.
-    fn rank(self) -> u64;
+    fn rank(self) -> Self::Rank;
 }
 
-impl Order for f32 {
-    #[inline(always)]
-    fn rank(self) -> u64 {
-        // Adding 0 turns -0 into 0.
-        if self.is_nan() { u64::MAX } else { rank_of((self + 0.0).to_bits().into(), 1 << 31) }
-    }
+/// The rank of a float.
+macro_rules! float_order {
+    ($t:ty, $rank:ty) => {
+        impl Order for $t {
+            type Rank = $rank;
+
+            #[inline(always)]
+            fn rank(self) -> $rank {
+                const SIGN: $rank = !(<$rank>::MAX >> 1);
+                // Adding 0 turns -0 into 0.
+                let bits = (self + 0.0).to_bits();
+                let rank = if bits & SIGN != 0 { !bits } else { bits | SIGN };
+                if self.is_nan() { <$rank>::MAX } else { rank }
+            }
+        }
+    };
 }
 
-impl Order for f64 {
-    #[inline(always)]
-    fn rank(self) -> u64 {
-        if self.is_nan() { u64::MAX } else { rank_of((self + 0.0).to_bits(), 1 << 63) }
-    }
-}
-
-/// The rank of a float by its bits and the bit of its sign.
-#[inline(always)]
-fn rank_of(bits: u64, sign: u64) -> u64 {
-    let below_sign = (sign - 1) | sign;
-    if bits & sign != 0 { !bits & below_sign } else { bits | sign }
-}
+float_order!(f32, u32);
+float_order!(f64, u64);
 
 impl Order for i64 {
+    type Rank = u64;
+
     #[inline(always)]
     fn rank(self) -> u64 {
         (self as u64) ^ 1 << 63
@@ -38,6 +43,8 @@ impl Order for i64 {
 }
 
 impl Order for u64 {
+    type Rank = u64;
+
     #[inline(always)]
     fn rank(self) -> u64 {
         self
@@ -45,8 +52,9 @@ impl Order for u64 {
 }
 
 /// The positions in `(number, position)` pairs in the order of the numbers; equal ones by position.
-pub fn sorted(pairs: impl Iterator<Item = (u64, usize)>) -> Vec<usize> {
-    let mut keys: Vec<u128> = pairs.map(|(number, position)| key(number, position)).collect();
+pub fn sorted<R: Into<u64>>(pairs: impl Iterator<Item = (R, usize)>) -> Vec<usize> {
+    let mut keys: Vec<u128> =
+        pairs.map(|(number, position)| key(number.into(), position)).collect();
     keys.sort_unstable();
     keys.into_iter().map(position).collect()
 }
@@ -69,7 +77,9 @@ mod tests {
 
     #[test]
     fn ranks_rise_with_values() {
-        let rising = |ranks: &[u64]| ranks.windows(2).all(|w| w[0] < w[1]);
+        fn rising<R: Ord>(ranks: &[R]) -> bool {
+            ranks.windows(2).all(|w| w[0] < w[1])
+        }
         let inf = f64::INFINITY;
         assert!(rising(&[-inf, -2.0, -1e-300, 0.0, 1e-300, 3.0, inf, f64::NAN].map(Order::rank)));
         let inf = f32::INFINITY;

@@ -3,7 +3,10 @@
 
 use crate::base::num::Stored;
 use crate::base::par::{Slice, Threads};
+use crate::base::simd::opaque_index;
+use crate::multiversion;
 use crate::search::order::{Order, key, position};
+use std::ops::Range;
 
 /// Sizes and options: `outer` times `inner` lines of `size` elements, `inner` elements apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,9 @@ const GRAIN: usize = 4 << 10;
 /// Neighbouring lines that are searched together.
 const LANES: usize = 64;
 
+/// Elements of a line that are compared at once.
+const GROUP: usize = 16;
+
 impl TopK {
     /// Writes the elements and their positions.
     ///
@@ -49,67 +55,46 @@ impl TopK {
             return;
         }
         let out = (Slice::new(values), Slice::new(positions));
-        let emit = |line: usize, j: usize, position: usize| {
-            let (slice, lane) = (line / inner, line % inner);
-            let at = (slice * k + j) * inner + lane;
+        // The element at a position of a line becomes element `at` of the results.
+        let emit = |(slice, lane): (usize, usize), at: usize, position: usize| {
             // SAFETY: below the length asserted above, and no other line writes here.
             unsafe {
                 *out.0.at(at) = data[(slice * size + position) * inner + lane];
                 *out.1.at(at) = I::from_i64(position as i64);
             }
         };
-        if k == 1 {
+        if k == 1 && u32::try_from(size).is_ok() {
+            let grain = GRAIN.div_ceil(size * inner.min(LANES));
+            if inner == 1 {
+                return threads.par_ranges(outer, grain, |slices| {
+                    for slice in slices {
+                        let best = best_of_line(&data[slice * size..][..size], self.largest);
+                        emit((slice, 0), slice, best as usize);
+                    }
+                });
+            }
             let blocks = inner.div_ceil(LANES);
-            threads.par_ranges(outer * blocks, GRAIN / (size * inner.min(LANES)), |range| {
+            return threads.par_ranges(outer * blocks, grain, |range| {
                 for block in range {
-                    let lane = block % blocks * LANES;
-                    let best = self.best(data, block / blocks, lane);
-                    for (i, position) in best.into_iter().enumerate().take(inner - lane) {
-                        emit(block / blocks * inner + lane + i, 0, position as usize);
+                    let (slice, lane) = (block / blocks, block % blocks * LANES);
+                    let lanes = lane..inner.min(lane + LANES);
+                    let best = best_of_lines(&data[slice * size * inner..], self, lanes.clone());
+                    for (lane, position) in lanes.zip(best) {
+                        emit((slice, lane), slice * inner + lane, position as usize);
                     }
                 }
             });
-            return;
         }
-        threads.par_ranges(outer * inner, GRAIN / size, |lines| {
+        threads.par_ranges(outer * inner, GRAIN.div_ceil(size), |lines| {
             let mut entries = Vec::with_capacity(size);
             for line in lines {
+                let (slice, lane) = (line / inner, line % inner);
                 self.sorted(data, line, &mut entries);
                 for (j, entry) in entries.iter().enumerate() {
-                    emit(line, j, position(*entry));
+                    emit((slice, lane), (slice * k + j) * inner + lane, position(*entry));
                 }
             }
         });
-    }
-
-    /// A number that is smaller for better elements.
-    #[inline(always)]
-    fn cost<T: Stored>(&self, value: T) -> u64
-    where
-        T::Wide: Order,
-    {
-        let rank = value.widen().rank();
-        if self.largest { !rank } else { rank }
-    }
-
-    /// The positions of the best elements of up to [`LANES`] neighbouring lines.
-    fn best<T: Stored>(&self, data: &[T], slice: usize, lane: usize) -> [u64; LANES]
-    where
-        T::Wide: Order,
-    {
-        let lanes = LANES.min(self.inner - lane);
-        let row = |i: usize| &data[(slice * self.size + i) * self.inner + lane..][..lanes];
-        let (mut costs, mut best) = ([u64::MAX; LANES], [0; LANES]);
-        for position in 0..self.size {
-            let known = costs.iter_mut().zip(&mut best);
-            for (value, (cost, best)) in row(position).iter().zip(known) {
-                let new = self.cost(*value);
-                if new < *cost {
-                    (*cost, *best) = (new, position as u64);
-                }
-            }
-        }
-        best
     }
 
     /// The selected entries of a line, in order; the low half of each is its position.
@@ -119,7 +104,7 @@ impl TopK {
     {
         let first = line / self.inner * self.size * self.inner + line % self.inner;
         let values = data[first..].iter().step_by(self.inner).take(self.size);
-        let entry = |(i, v): (usize, &T)| key(self.cost(*v), i);
+        let entry = |(i, v): (usize, &T)| key(cost(*v, self.largest).into(), i);
         entries.clear();
         entries.extend(values.enumerate().map(entry));
         if self.k < self.size {
@@ -131,6 +116,63 @@ impl TopK {
         } else {
             entries.sort_unstable()
         }
+    }
+}
+
+/// A number that is smaller for better elements.
+#[inline(always)]
+fn cost<T: Stored<Wide: Order>>(value: T, largest: bool) -> <T::Wide as Order>::Rank {
+    let rank = value.widen().rank();
+    if largest { !rank } else { rank }
+}
+
+multiversion! {
+    /// The positions of the best elements of up to [`LANES`] neighbouring lines, of which `data`
+    /// holds those of one slice.
+    fn best_of_lines<T: Stored<Wide: Order>>(data: &[T], plan: &TopK, lanes: Range<usize>) -> [u32; LANES] {
+        let row = |i: usize| &data[i * plan.inner..][lanes.clone()];
+        let mut best = [0; LANES];
+        let mut costs = [cost(T::default(), plan.largest); LANES];
+        for (known, value) in costs.iter_mut().zip(row(0)) {
+            *known = cost(*value, plan.largest);
+        }
+        for position in 1..plan.size {
+            for ((known, best), value) in costs.iter_mut().zip(&mut best).zip(row(position)) {
+                let new = cost(*value, plan.largest);
+                *best = if new < *known { position as u32 } else { *best };
+                *known = if new < *known { new } else { *known };
+            }
+        }
+        best
+    }
+}
+
+multiversion! {
+    /// The position of the best element of a line; of equal elements the first is the best.
+    fn best_of_line<T: Stored<Wide: Order>>(line: &[T], largest: bool) -> u32 {
+        if size_of::<<T::Wide as Order>::Rank>() > size_of::<u32>() {
+            let key = |(i, value): (usize, &T)| (cost(*value, largest), i as u32);
+            return line.iter().enumerate().map(key).min().map_or(0, |(_, position)| position);
+        }
+        // A cost of 32 bits and the position as one number. Each lane has every sixteenth element.
+        let key = |value: T, i: usize| cost(value, largest).into() << 32 | i as u64;
+        let mut best = [u64::MAX; GROUP];
+        let whole = line.len() - line.len() % GROUP;
+        for at in (0..whole).step_by(GROUP) {
+            let group = &line[opaque_index(at)..][..GROUP];
+            for i in 0..GROUP {
+                let new = key(group[i], at + i);
+                best[i] = if new < best[i] { new } else { best[i] };
+            }
+        }
+        let mut winner = u64::MAX;
+        for i in 0..GROUP {
+            winner = if best[i] < winner { best[i] } else { winner };
+        }
+        for (i, value) in line.iter().enumerate().skip(whole) {
+            winner = winner.min(key(*value, i));
+        }
+        winner as u32
     }
 }
 
@@ -164,8 +206,8 @@ mod tests {
 
         #[test]
         fn agrees_with_a_stable_sort(
-            (outer, size, inner) in (0usize..4, 1usize..40, prop_oneof![0usize..4, 63usize..130]),
-            (k, largest, by_position) in (0usize..40, any::<bool>(), any::<bool>()),
+            (outer, size, inner) in (0usize..4, 1usize..80, prop_oneof![0usize..4, 63usize..130]),
+            (k, largest, by_position) in (prop_oneof![Just(1), 0usize..40], any::<bool>(), any::<bool>()),
         ) {
             let plan = TopK { outer, size, inner, k: k.min(size), largest, by_position };
             let data: Vec<i8> = (0..outer * size * inner).map(|i| (i * i % 13) as i8 - 5).collect();
@@ -173,6 +215,13 @@ mod tests {
             let count = expected.0.len();
             let (mut values, mut positions) = (vec![0; count], vec![0; count]);
             plan.run(&Threads::new(2), &data, &mut values, &mut positions);
+            // Floats are ranked in 32 bits.
+            let floats: Vec<f32> = data.iter().map(|x| f32::from(*x)).collect();
+            let (mut reals, mut places) = (vec![0.0; count], vec![0i64; count]);
+            plan.run(&Threads::new(2), &floats, &mut reals, &mut places);
+            let reals: Vec<i8> = reals.into_iter().map(|x| x as i8).collect();
+            let places = places.into_iter().map(|p| p as i32).collect();
+            prop_assert_eq!((reals, places), (values.clone(), positions.clone()));
             prop_assert_eq!((values, positions), expected);
         }
     }

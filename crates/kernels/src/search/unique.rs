@@ -42,7 +42,7 @@ where
 }
 
 /// The unique slices of `len` ranks, sorted; those that are not `comparable` differ from all.
-fn distinct(ranks: &[u64], len: usize, comparable: &[bool]) -> Unique {
+fn distinct<R: Ord>(ranks: &[R], len: usize, comparable: &[bool]) -> Unique {
     let slice = |i: usize| &ranks[i * len..][..len];
     let size = comparable.len();
     let mut order: Vec<usize> = (0..size).collect();

@@ -1,5 +1,6 @@
 //! Arithmetic on two tensors: one kernel per element type for all broadcasts.
 
+use super::unary::element_wise;
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::InputSet;
@@ -7,6 +8,7 @@ use infer::ops::binary::{Binary, Kind};
 use kernels::binary::{self as k, Lane, Operands};
 use kernels::broadcast::Broadcast;
 use kernels::convert::Element;
+use kernels::unary::Unary;
 use std::marker::PhantomData;
 
 impl Lower for Binary {
@@ -33,13 +35,31 @@ impl Lower for Binary {
         let b = self.broadcast().aligned(cx.sizes(0), cx.sizes(1));
         let plan = Broadcast::new(cx.output_sizes(0)?, [cx.sizes(0), &b]);
         let is_power = op == k::Binary::Power && element_type.is_real();
-        let exponent = || cx.constant(1).is_some() && cx.floats(1).is_ok_and(|v| v == [2.0]);
-        if is_power && cx.count(1) == 1 && plan.is_dense(0) && exponent() {
-            return square(cx, plan.count());
+        if is_power && cx.count(1) == 1 && plan.is_dense(0) && cx.constant(1).is_some() {
+            let exponent = cx.floats(1).ok().and_then(|values| values.first().copied());
+            if exponent == Some(2.0) {
+                return square(cx, plan.count());
+            }
+            let function = exponent.and_then(|exponent| {
+                let known = COMMON_POWERS.iter().find(|(known, _)| *known == exponent);
+                known.map(|(_, function)| *function)
+            });
+            if let Some(function) = function {
+                return element_wise(element_type, function)
+                    .ok_or_else(|| LowerError::element_type(0, element_type));
+            }
         }
         binary(cx, op, plan)
     }
 }
+
+/// Exponents that have functions of their own.
+const COMMON_POWERS: [(f64, Unary); 4] = [
+    (-1.0, Unary::Reciprocal {}),
+    (-0.5, Unary::PowerOfMinusHalf {}),
+    (0.5, Unary::PowerOfHalf {}),
+    (3.0, Unary::Cube {}),
+];
 
 /// The kernel of a binary function, for the element type of input 0.
 ///

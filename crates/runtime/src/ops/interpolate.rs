@@ -293,7 +293,10 @@ impl<W: Real + Pod> Kernel for ResampleKernel<W> {
                 self.lanes.round(values);
             }
         };
-        self.lanes.output(cx, 0, |cx, to| self.resample.run(cx.threads(), &round, from, to));
+        self.lanes.output(cx, 0, |cx, to| {
+            let mut scratch = cx.scratch::<W>(self.resample.scratch_len(cx.threads().count()));
+            self.resample.run(cx.threads(), &round, from, to, &mut scratch);
+        });
         Ok(())
     }
 

@@ -36,18 +36,27 @@ impl Lower for Unary {
             _ => {}
         }
         let function = function(self, cx)?;
-        match element_type {
-            ElementType::F32 => Ok(Box::new(ElementWise { function })),
-            ElementType::F64 => Ok(Box::new(Float64 { function })),
-            ElementType::F16 => {
-                Ok(Box::new(Half { function, decode: decode::<f16>, encode: encode::<f32, f16> }))
-            }
-            ElementType::BF16 => {
-                Ok(Box::new(Half { function, decode: decode::<bf16>, encode: encode::<f32, bf16> }))
-            }
-            _ => integer_function(element_type, function).ok_or_else(refused),
-        }
+        let real = element_wise(element_type, function);
+        real.or_else(|| integer_function(element_type, function)).ok_or_else(refused)
     }
+}
+
+/// The kernel of a function of reals.
+pub(super) fn element_wise(
+    element_type: ElementType,
+    function: k::Unary,
+) -> Option<Box<dyn Kernel>> {
+    Some(match element_type {
+        ElementType::F32 => Box::new(ElementWise { function }),
+        ElementType::F64 => Box::new(Float64 { function }),
+        ElementType::F16 => {
+            Box::new(Half { function, decode: decode::<f16>, encode: encode::<f32, f16> })
+        }
+        ElementType::BF16 => {
+            Box::new(Half { function, decode: decode::<bf16>, encode: encode::<f32, bf16> })
+        }
+        _ => return None,
+    })
 }
 
 /// The function of an operation, with its parameters.

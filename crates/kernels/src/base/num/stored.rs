@@ -19,6 +19,9 @@ pub trait Stored: Pod {
     /// The narrowest wide type that holds every value.
     type Wide: Wide;
 
+    /// Whether floats within 32 bits are truncated to it as if they became i32 on the way.
+    const TRUNCATES: bool = false;
+
     /// The same value.
     fn widen(self) -> Self::Wide;
 
@@ -54,6 +57,7 @@ macro_rules! stored_integer {
     ($($t:ty => $wide:ty),*) => {
         $(impl Stored for $t {
             type Wide = $wide;
+            const TRUNCATES: bool = true;
 
             #[inline(always)]
             fn widen(self) -> $wide {
@@ -88,6 +92,7 @@ stored_integer!(u8 => i64, u16 => i64, u32 => i64, i8 => i64, i16 => i64, i32 =>
 
 impl Stored for u64 {
     type Wide = u64;
+    const TRUNCATES: bool = true;
 
     #[inline(always)]
     fn widen(self) -> u64 {

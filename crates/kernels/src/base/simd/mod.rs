@@ -102,6 +102,21 @@ pub(crate) unsafe trait Spread: Vector {
     unsafe fn spread(self, each: usize, i: usize) -> Self;
 }
 
+/// Lookups in two registers.
+///
+/// # Safety
+/// As [`Vector`].
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe trait Lookup: Vector {
+    /// For each lane, the lane of `self` and `next`, one behind the other, that its index names;
+    /// indices are counted from `first` on.
+    ///
+    /// # Safety
+    /// The instruction set must be available, the indices be valid memory, and each lie within
+    /// `first` and the number of lanes of both.
+    unsafe fn lookup(self, next: Self, indices: *const i32, first: i32) -> Self;
+}
+
 /// Conversions between lanes and integers or f16 in memory.
 ///
 /// # Safety
@@ -227,6 +242,13 @@ pub(crate) fn opaque(pointer: *const f32) -> *const f32 {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     pointer
+}
+
+/// The same index, with its origin hidden from the compiler. In a loop over groups of lanes it
+/// keeps the compiler from joining groups, for which it would gather elements one by one.
+#[inline(always)]
+pub(crate) fn opaque_index(at: usize) -> usize {
+    opaque(std::ptr::without_provenance(at)).addr()
 }
 
 /// Four lanes in portable Rust.

@@ -1,6 +1,6 @@
 //! Vectors of AVX2 and AVX-512.
 
-use super::{Integral, Spread, Vector};
+use super::{Integral, Lookup, Spread, Vector};
 use crate::base::isa::Isa;
 use std::arch::x86_64::*;
 
@@ -95,6 +95,24 @@ unsafe impl Spread for Avx2 {
             let first = _mm256_andnot_si256(_mm256_set1_epi32(each as i32 - 1), lanes);
             let from = _mm256_add_epi32(first, _mm256_set1_epi32(i as i32));
             Avx2(_mm256_permutevar8x32_ps(self.0, from))
+        }
+    }
+}
+
+// SAFETY: `isa` returns it only if the CPU has AVX2.
+unsafe impl Lookup for Avx2 {
+    #[inline(always)]
+    unsafe fn lookup(self, next: Avx2, indices: *const i32, first: i32) -> Avx2 {
+        debug_assert!(!indices.is_null());
+        // SAFETY: the caller has AVX2 and promises valid memory.
+        unsafe {
+            let indices = _mm256_loadu_si256(indices.cast());
+            let at = _mm256_sub_epi32(indices, _mm256_set1_epi32(first));
+            let low = _mm256_permutevar8x32_ps(self.0, at);
+            let high = _mm256_permutevar8x32_ps(next.0, at);
+            // Bit 3 says which of both; a blend takes the sign.
+            let is_high = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(at));
+            Avx2(_mm256_blendv_ps(low, high, is_high))
         }
     }
 }
@@ -350,6 +368,20 @@ unsafe impl Spread for Avx512 {
             let first = _mm512_andnot_si512(_mm512_set1_epi32(each as i32 - 1), lanes);
             let from = _mm512_add_epi32(first, _mm512_set1_epi32(i as i32));
             Avx512(_mm512_permutexvar_ps(from, self.0))
+        }
+    }
+}
+
+// SAFETY: `isa` returns it only if the CPU has AVX-512.
+unsafe impl Lookup for Avx512 {
+    #[inline(always)]
+    unsafe fn lookup(self, next: Avx512, indices: *const i32, first: i32) -> Avx512 {
+        debug_assert!(!indices.is_null());
+        // SAFETY: the caller has AVX-512 and promises valid memory.
+        unsafe {
+            let indices = _mm512_loadu_si512(indices.cast());
+            let at = _mm512_sub_epi32(indices, _mm512_set1_epi32(first));
+            Avx512(_mm512_permutex2var_ps(self.0, at, next.0))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Quantizes rows of A.
 
 use crate::base::par::{Slice, Threads};
+use crate::base::simd::opaque_index;
 use crate::multiversion;
 use std::ops::Range;
 
@@ -90,8 +91,9 @@ const TO_INTEGER: f32 = 12_582_912.0;
 
 multiversion! {
     fn quantize_row(row: &[f32], order: TermOrder, bytes: &mut [i8], factors: &mut [f32]) {
-        let groups = row.as_chunks::<GROUP>().0.iter().zip(bytes.as_chunks_mut::<GROUP>().0);
-        for ((row, bytes), factors) in groups.zip(factors.as_chunks_mut::<2>().0) {
+        let (groups, factors) = (bytes.as_chunks_mut::<GROUP>().0, factors.as_chunks_mut::<2>().0);
+        for (group, (bytes, factors)) in groups.iter_mut().zip(factors).enumerate() {
+            let row: &[f32; GROUP] = &row.as_chunks().0[opaque_index(group)];
             // For non-negative floats, the order of the bits is that of the values, with NaN last.
             let bits = row.iter().fold(0, |most, x| x.abs().to_bits().max(most));
             let largest = f32::from_bits(bits);

@@ -4,51 +4,14 @@
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
-use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
+use crate::base::simd::{TRANSPOSE_DIM, opaque_index, transpose_16x16};
 use crate::base::slices::{Block, LANES, LONG_ROW, Lanes, Slices, each, met};
 use crate::gemm::{PostOp, apply_post_ops, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
-
-/// What a slice is divided by, from the sum of its squares.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Divisor {
-    /// Nothing.
-    One,
-    /// `sqrt(sum / count + eps)`.
-    DeviationInside(f64),
-    /// `sqrt(sum / count) + eps`.
-    DeviationOutside(f64),
-    /// `sqrt(sum + eps)`.
-    NormPlus(f64),
-    /// `sqrt(max(sum, eps))`.
-    NormAtLeast(f64),
-}
-
-impl Divisor {
-    #[inline(always)]
-    pub(crate) fn of<R: Real>(self, sum: R, count: R) -> R {
-        match self {
-            Divisor::One => R::of(1.0),
-            Divisor::DeviationInside(eps) => (sum / count + R::of(eps)).sqrt(),
-            Divisor::DeviationOutside(eps) => (sum / count).sqrt() + R::of(eps),
-            Divisor::NormPlus(eps) => (sum + R::of(eps)).sqrt(),
-            Divisor::NormAtLeast(eps) => {
-                let eps = R::of(eps);
-                if sum < eps { eps.sqrt() } else { sum.sqrt() }
-            }
-        }
-    }
-}
-
-/// How slices are normalised.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Normalization {
-    /// Whether the mean is subtracted.
-    pub center: bool,
-    /// The divisor.
-    pub divisor: Divisor,
-}
+use crate::nn::norm::long_rows::{Line, LongRows};
+pub use crate::nn::norm::normalization::{Divisor, Normalization};
+use bytemuck::cast_slice;
 
 /// Normalises every slice.
 pub fn normalize<T: StoredReal>(
@@ -57,7 +20,23 @@ pub fn normalize<T: StoredReal>(
     normalization: Normalization,
     io: &mut InOut<'_, T>,
 ) {
+    let long = slices.rows().and_then(|(rows, columns)| LongRows::new(rows, columns));
+    if let (Some(rows), Some(io)) = (long, io.as_f32()) {
+        return normalize_long(threads, rows, normalization, io);
+    }
     slices.blocks(threads, io, |block| normalize_block(block, normalization, slices.len()));
+}
+
+/// Normalises long rows of f32.
+fn normalize_long(
+    threads: &Threads,
+    rows: LongRows,
+    normalization: Normalization,
+    mut io: InOut<'_, f32>,
+) {
+    let moments = rows.moments(threads, normalization, &mut io);
+    let line = |row: usize| Line { mean: moments[row].0, scale: moments[row].1, shift: None };
+    rows.rewrite(threads, io.len() / moments.len(), &line, &io);
 }
 
 /// Normalises rows of `columns` elements, then applies `post_ops` to each.
@@ -130,6 +109,7 @@ multiversion! {
         for row in 0..rows {
             let (mean, scale) = moments[row];
             for at in (row * columns..(row + 1) * columns).step_by(LANES) {
+                let at = opaque_index(at);
                 let mut x: [f32; LANES] = io.load(at);
                 for i in 0..LANES {
                     x[i] = (x[i] - mean) * scale;
@@ -152,6 +132,7 @@ fn row_moments<const R: usize>(
     if normalization.center {
         let mut sums = [[0f32; LANES]; R];
         for at in (0..columns).step_by(LANES) {
+            let at = opaque_index(at);
             for r in 0..R {
                 let x = &from[r * columns + at..][..LANES];
                 for i in 0..LANES {
@@ -166,6 +147,7 @@ fn row_moments<const R: usize>(
     }
     let mut squares = [[0f32; LANES]; R];
     for at in (0..columns).step_by(LANES) {
+        let at = opaque_index(at);
         for r in 0..R {
             let x = &from[r * columns + at..][..LANES];
             for i in 0..LANES {
@@ -284,6 +266,19 @@ pub fn normalize_groups<T: StoredReal>(
 ) {
     assert!(scale.len() == channels && shift.len() == channels && channels % groups.count == 0);
     let size = channels / groups.count;
+    let long = LongRows::new(outer * groups.count, size * inner);
+    if let (Some(rows), Some(mut io)) = (long, io.as_f32()) {
+        let normalization =
+            Normalization { center: true, divisor: Divisor::DeviationInside(groups.eps) };
+        let moments = rows.moments(threads, normalization, &mut io);
+        let (scale, shift): (&[f32], &[f32]) = (cast_slice(scale), cast_slice(shift));
+        let line = |run: usize| {
+            let (mean, factor) = moments[run / size];
+            let channel = run % channels;
+            Line { mean, scale: factor * scale[channel], shift: Some(shift[channel]) }
+        };
+        return rows.rewrite(threads, inner, &line, &io);
+    }
     let slices = Slices::of_rows(outer * groups.count, size * inner);
     slices.blocks(threads, io, |block| {
         let first = block.place(0) / inner % channels;
@@ -421,6 +416,28 @@ mod tests {
                     "{rows} {columns}"
                 );
             }
+        }
+    }
+
+    /// Long groups have the bits of blocks, which f64 does not, so blocks are called by hand.
+    #[test]
+    fn long_groups_have_the_same_bits() {
+        let shape = Channels { outer: 2, channels: 4, inner: 8_209 };
+        let groups = Groups { count: 2, eps: 1e-3 };
+        let from = values(2 * 4 * 8_209);
+        let (scale, shift) = ([0.5f32, -2.0, 1.5, 0.0], [0.25f32, 1.0, -3.0, 7.0]);
+        let mut blocks = from.clone();
+        let slices = Slices::of_rows(4, 2 * 8_209);
+        slices.blocks(Threads::single(), &mut InOut::in_place(&mut blocks), |block| {
+            let first = block.place(0) / 8_209 % 4;
+            let of = first..first + 2;
+            group_block(block, 1e-3, 8_209, &scale[of.clone()], &shift[of]);
+        });
+        for threads in [1, 3] {
+            let mut to = vec![f32::NAN; from.len()];
+            let mut io = InOut::separate(&from, &mut to);
+            normalize_groups(&Threads::new(threads), shape, groups, (&scale, &shift), &mut io);
+            assert_eq!(to, blocks);
         }
     }
 

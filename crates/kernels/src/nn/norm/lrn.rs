@@ -101,7 +101,15 @@ multiversion! {
         for ((to, x), sum) in to.iter_mut().zip(from).zip(sums) {
             let base = bias + alpha * *sum;
             // Only integer powers of negative numbers exist.
-            let power = if curve.beta.fract() == 0.0 { base.via_f64(|base| libm::pow(base, curve.beta)) } else { (base.ln() * beta).exp() };
+            let power = if curve.beta == 0.75 {
+                // The power of nearly all networks.
+                let root = base.sqrt();
+                root * root.sqrt()
+            } else if curve.beta.fract() == 0.0 {
+                base.via_f64(|base| libm::pow(base, curve.beta))
+            } else {
+                (base.ln() * beta).exp()
+            };
             *to = (x.widen() / power).narrow();
         }
     }

@@ -2,4 +2,6 @@
 
 pub mod group_norm;
 pub mod layer_norm;
+mod long_rows;
 pub mod lrn;
+mod normalization;

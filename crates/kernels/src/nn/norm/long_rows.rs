@@ -1,0 +1,191 @@
+//! Normalisation of long contiguous rows of f32, as those of instance and group normalisation over
+//! planes. Sums are those of [`Slices`](crate::base::slices::Slices): a long row is summed in
+//! parts. All parts of all rows are divided among the threads, so that one row keeps them busy.
+
+use crate::base::par::Threads;
+use crate::base::scratch::InOut;
+use crate::base::simd::opaque_index;
+use crate::base::slices::{LANES, LONG_ROW, PART, Pairs, met};
+use crate::multiversion;
+use crate::nn::norm::normalization::{Divisor, Normalization};
+use std::ops::Range;
+
+/// Parts whose sums are computed at once, since the additions of one wait for each other.
+const PARTS_AT_ONCE: usize = 4;
+
+/// Elements that are worth a second thread.
+const GRAIN: usize = 8 << 10;
+
+/// Contiguous rows of a tensor, each longer than [`LONG_ROW`].
+#[derive(Clone, Copy)]
+pub(super) struct LongRows {
+    rows: usize,
+    columns: usize,
+}
+
+/// What becomes of a row: `(x - mean) * scale`, and what is added, if anything is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) mean: f32,
+    pub(super) scale: f32,
+    pub(super) shift: Option<f32>,
+}
+
+impl LongRows {
+    /// Rows of `columns` elements, if they are long.
+    pub(super) fn new(rows: usize, columns: usize) -> Option<LongRows> {
+        (columns > LONG_ROW).then_some(LongRows { rows, columns })
+    }
+
+    /// For each row, what to subtract from its elements, and the factor of the differences.
+    pub(super) fn moments(
+        self,
+        threads: &Threads,
+        normalization: Normalization,
+        io: &mut InOut<'_, f32>,
+    ) -> Vec<(f32, f32)> {
+        let from: &[f32] = match io.slices() {
+            Ok((from, _)) => from,
+            Err(run) => run,
+        };
+        let count = self.columns as f32;
+        let mut means = vec![0.0; self.rows];
+        if normalization.center {
+            means = self.sums(threads, from, &|part, _| sums_of_parts::<Plain>(part, 0.0));
+            means.iter_mut().for_each(|mean| *mean /= count);
+        }
+        if normalization.divisor == Divisor::One {
+            return means.into_iter().map(|mean| (mean, 1.0)).collect();
+        }
+        let squares = |part: &[f32], row: usize| sums_of_parts::<Squares>(part, means[row]);
+        let squares = self.sums(threads, from, &squares);
+        let scale = |sum: f32| 1.0 / normalization.divisor.of(sum, count);
+        means.into_iter().zip(squares).map(|(mean, sum)| (mean, scale(sum))).collect()
+    }
+
+    /// The sum of each row; `sums` gives those of up to [`PARTS_AT_ONCE`] parts of a row.
+    fn sums(
+        self,
+        threads: &Threads,
+        from: &[f32],
+        sums: &(dyn Fn(&[f32], usize) -> [f32; PARTS_AT_ONCE] + Sync),
+    ) -> Vec<f32> {
+        let groups = self.columns.div_ceil(PARTS_AT_ONCE * PART);
+        let mut parts = vec![[0f32; PARTS_AT_ONCE]; self.rows * groups];
+        threads.par_chunks_mut(
+            &mut parts,
+            1,
+            GRAIN.div_ceil(PARTS_AT_ONCE * PART),
+            |first, all| {
+                for (i, to) in all.iter_mut().enumerate() {
+                    let (row, group) = ((first + i) / groups, (first + i) % groups);
+                    let start = group * PARTS_AT_ONCE * PART;
+                    let end = self.columns.min(start + PARTS_AT_ONCE * PART);
+                    *to = sums(&from[row * self.columns..][start..end], row);
+                }
+            },
+        );
+        let total = |row: &[[f32; PARTS_AT_ONCE]]| {
+            let mut pairs = Pairs::new(0.0);
+            let parts = row.iter().flatten().take(self.columns.div_ceil(PART));
+            parts.for_each(|part| pairs.push(*part, |a, b| a + b));
+            pairs.sum(0.0, |a, b| a + b)
+        };
+        parts.chunks_exact(groups).map(total).collect()
+    }
+
+    /// Rewrites runs of `run` elements, of which each row has a whole number.
+    pub(super) fn rewrite(
+        self,
+        threads: &Threads,
+        run: usize,
+        line: &(dyn Fn(usize) -> Line + Sync),
+        io: &InOut<'_, f32>,
+    ) {
+        // Pieces of a run, so that few runs are divided too.
+        let pieces = run.div_ceil(GRAIN);
+        let piece = |i: usize| -> Range<usize> {
+            let (start, at) = (i / pieces * run, i % pieces * GRAIN);
+            start + at..start + run.min(at + GRAIN)
+        };
+        let count = self.rows * self.columns / run * pieces;
+        threads.par_ranges(count, GRAIN.div_ceil(run.min(GRAIN)), |range| {
+            for i in range {
+                // SAFETY: pieces have no elements in common.
+                let mut io = unsafe { io.part(piece(i)) };
+                rewrite_line(&mut io, line(i / pieces));
+            }
+        });
+    }
+}
+
+/// What is summed of an element.
+trait Term {
+    fn of(x: f32, mean: f32) -> f32;
+}
+
+struct Plain;
+struct Squares;
+
+impl Term for Plain {
+    #[inline(always)]
+    fn of(x: f32, _: f32) -> f32 {
+        x
+    }
+}
+
+impl Term for Squares {
+    #[inline(always)]
+    fn of(x: f32, mean: f32) -> f32 {
+        (x - mean) * (x - mean)
+    }
+}
+
+multiversion! {
+    /// The sums of up to [`PARTS_AT_ONCE`] parts; those that are missing are 0.
+    fn sums_of_parts<F: Term>(from: &[f32], mean: f32) -> [f32; PARTS_AT_ONCE] {
+        let mut lanes = [[0f32; LANES]; PARTS_AT_ONCE];
+        if from.len() == PARTS_AT_ONCE * PART {
+            for at in (0..PART).step_by(LANES) {
+                let at = opaque_index(at);
+                for p in 0..PARTS_AT_ONCE {
+                    let x = &from[p * PART + at..][..LANES];
+                    for i in 0..LANES {
+                        lanes[p][i] += F::of(x[i], mean);
+                    }
+                }
+            }
+        } else {
+            for (part, lanes) in from.chunks(PART).zip(&mut lanes) {
+                for group in part.chunks(LANES) {
+                    for (lane, x) in lanes.iter_mut().zip(group) {
+                        *lane += F::of(*x, mean);
+                    }
+                }
+            }
+        }
+        let mut sums = [0f32; PARTS_AT_ONCE];
+        for p in 0..PARTS_AT_ONCE {
+            sums[p] = met(lanes[p], |a, b| a + b)[0];
+        }
+        sums
+    }
+}
+
+multiversion! {
+    fn rewrite_line(io: &mut InOut<'_, f32>, line: Line) {
+        let Line { mean, scale, shift } = line;
+        match (io.slices(), shift) {
+            (Ok((from, to)), None) => {
+                to.iter_mut().zip(from).for_each(|(y, x)| *y = (x - mean) * scale);
+            }
+            (Ok((from, to)), Some(shift)) => {
+                to.iter_mut().zip(from).for_each(|(y, x)| *y = (x - mean) * scale + shift);
+            }
+            (Err(run), None) => run.iter_mut().for_each(|x| *x = (*x - mean) * scale),
+            (Err(run), Some(shift)) => {
+                run.iter_mut().for_each(|x| *x = (*x - mean) * scale + shift);
+            }
+        }
+    }
+}
