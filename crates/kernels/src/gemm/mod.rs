@@ -44,7 +44,9 @@ pub use output::Target;
 pub(crate) use output::{Out, pairs};
 pub use pack::b::{Layout, Packed, RhsSize, pack_into, panels_len};
 pub(crate) use pack::bf16::{round, round_all};
-pub use post_ops::{Bind, Operand, PostOp, PostOpOf, Strided, apply_post_ops, are_absorbed};
+pub use post_ops::{
+    Bind, Operand, PostOp, PostOpOf, Strided, apply_post_ops, are_absorbed, map_rows,
+};
 pub(crate) use post_ops::{BlockPostOps, RegisterPostOps, add, add_number, apply_to_rows, finish};
 pub use precision::Precision;
 pub use problem::{Gemm, Lhs, Rhs};

@@ -222,6 +222,39 @@ pub fn apply_post_ops(post_ops: &[PostOp<'_>], i: usize, j: usize, run: &mut [f3
     post_ops.iter().for_each(|op| op.apply((i, j), len, run));
 }
 
+/// Elements of a block of [`map_rows`]: it and the operands fit L1.
+const BLOCK: usize = 2 << 10;
+
+/// Elements that are worth a second thread in [`map_rows`].
+const GRAIN: usize = 8 << 10;
+
+/// Applies post-ops to all rows of `columns` elements, block by block.
+///
+/// # Panics
+/// When a row is not whole, or an operand has too few elements.
+pub fn map_rows(
+    threads: &Threads,
+    columns: usize,
+    post_ops: &[PostOp<'_>],
+    io: &mut InOut<'_, f32>,
+) {
+    let rows = io.len() / columns.max(1);
+    assert_eq!(rows * columns, io.len(), "a row is not whole");
+    assert!(post_ops.iter().all(|op| op.reaches(rows, columns)), "an operand is too short");
+    let at_once = (BLOCK / columns.max(1)).max(1);
+    threads.par_ranges(rows.div_ceil(at_once), GRAIN.div_ceil(at_once * columns), |blocks| {
+        for first in blocks.map(|block| block * at_once) {
+            let count = at_once.min(rows - first);
+            // SAFETY: the rows of different blocks are disjoint.
+            let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
+            if let Ok((from, to)) = io.slices() {
+                to.copy_from_slice(from);
+            }
+            apply_to_rows(post_ops, first, columns, io.output(0..count * columns));
+        }
+    });
+}
+
 /// Applies post-ops to whole rows of `columns` elements, from row `first` on.
 pub(crate) fn apply_to_rows(
     post_ops: &[PostOp<'_>],

@@ -61,12 +61,10 @@ macro_rules! float_arithmetic {
                 self / b
             }
 
-            #[inline(always)]
             fn rem(self, b: Self) -> Self {
                 $fmod(self, b)
             }
 
-            #[inline(always)]
             fn rem_floor(self, b: Self) -> Self {
                 let r = $fmod(self, b);
                 if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
@@ -108,7 +106,6 @@ float_arithmetic!(f32, u32, remainder, |a, b| power(a, b));
 float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b));
 
 /// The exact remainder, with the sign of `a`.
-#[inline(always)]
 fn remainder(a: f32, b: f32) -> f32 {
     /// Quotients below it are rounded by less than 1.
     const LIMIT: f32 = (1 << 22) as f32;
@@ -117,8 +114,9 @@ fn remainder(a: f32, b: f32) -> f32 {
     if !is_near {
         return libm::fmodf(a, b);
     }
-    // If the quotient was rounded to the next integer, this has the other sign; it is exact.
-    let rest = (-quotient).mul_add(b, a);
+    // If the quotient was rounded to the next integer, this has the other sign. It is exact: the
+    // product has 46 bits, and the difference no more.
+    let rest = (f64::from(a) - f64::from(quotient) * f64::from(b)) as f32;
     let rest =
         if (rest < 0.0) != (a < 0.0) && rest != 0.0 { rest + b.abs().copysign(a) } else { rest };
     rest.copysign(a)

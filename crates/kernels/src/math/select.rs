@@ -35,6 +35,7 @@ pub fn select<T: Pod>(
             [0, _, 1] if condition[0] == 0 => out.copy_from_slice(other),
             [1, 1, 0] => either(condition, then, other[0], true, out),
             [1, 0, 1] => either(condition, other, then[0], false, out),
+            [1, 0, 0] => numbers(condition, [then[0], other[0]], out),
             _ => strided(steps, condition, then, other, out),
         }
     });
@@ -86,6 +87,16 @@ multiversion! {
     fn either<T: Pod>(condition: &[u8], values: &[T], number: T, chosen: bool, out: &mut [T]) {
         for ((out, c), value) in out.iter_mut().zip(condition).zip(values) {
             *out = if (*c != 0) == chosen { *value } else { number };
+        }
+    }
+}
+
+multiversion! {
+    /// Takes one of two numbers.
+    fn numbers<T: Pod>(condition: &[u8], numbers: [T; 2], out: &mut [T]) {
+        let [then, other] = numbers;
+        for (out, c) in out.iter_mut().zip(condition) {
+            *out = if *c != 0 { then } else { other };
         }
     }
 }

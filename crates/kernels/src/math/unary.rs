@@ -346,18 +346,24 @@ pub fn unary_int<T: Stored<Wide = i64>>(
     from: &[T],
     to: &mut [T],
 ) {
-    let apply: fn(i64) -> i64 = match function {
-        IntUnary::Abs => i64::wrapping_abs,
-        IntUnary::Not => |x| !x,
-        IntUnary::Negative => i64::wrapping_neg,
-        IntUnary::Relu => |x| x.max(0),
-        IntUnary::Sign => i64::signum,
-    };
     threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
-        for (to, from) in part.iter_mut().zip(&from[first..]) {
-            *to = T::from_i64(apply(from.widen()));
+        let from = &from[first..][..part.len()];
+        match function {
+            IntUnary::Abs => map_int(i64::wrapping_abs, from, part),
+            IntUnary::Not => map_int(|x| !x, from, part),
+            IntUnary::Negative => map_int(i64::wrapping_neg, from, part),
+            IntUnary::Relu => map_int(|x| x.max(0), from, part),
+            IntUnary::Sign => map_int(i64::signum, from, part),
         }
     });
+}
+
+multiversion! {
+    fn map_int<F: Fn(i64) -> i64, T: Stored<Wide = i64>>(f: F, from: &[T], to: &mut [T]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = T::from_i64(f(from.widen()));
+        }
+    }
 }
 
 /// Applies a test to every value, widened to f64.

@@ -4,6 +4,7 @@
 pub(crate) mod attention;
 pub(crate) mod convolution;
 pub(crate) mod decompress;
+pub(crate) mod element_wise;
 pub(crate) mod expanded;
 pub(crate) mod grouped_matmul;
 pub(crate) mod hard_swish;

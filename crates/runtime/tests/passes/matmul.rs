@@ -70,7 +70,30 @@ fn a_product_that_is_needed_as_it_is_stays() {
     let z = unary(&mut g, "Relu", y);
     let y = binary(&mut g, "Multiply", y, z);
     g.result("y", y);
-    check(&g.finish().unwrap(), &[5, 8], 0.0, &["matmul", "unary", "binary"]);
+    check(&g.finish().unwrap(), &[5, 8], 0.0, &["matmul", "element-wise"]);
+}
+
+/// Sums of gated branches, as chains: each takes the branches before it. What two layers read is
+/// stored.
+#[test]
+fn element_wise_operations_are_chains() {
+    for columns in [24, 3_000] {
+        let mut g = GraphBuilder::new("chains");
+        let x = g.parameter("x", F32, &format!("1,7,{columns}"));
+        let gates = [3, 5].map(|seed| constant(&mut g, &[columns], seed));
+        let [a, b] = ["Tanh", "Sigmoid"].map(|kind| unary(&mut g, kind, x));
+        let [a, b] =
+            [binary(&mut g, "Multiply", a, gates[0]), binary(&mut g, "Multiply", b, gates[1])];
+        let sum = binary(&mut g, "Add", a, b);
+        let y = unary(&mut g, "Relu", sum);
+        let halved = g.constant_f32(&[1], &[0.5]);
+        let z = binary(&mut g, "Multiply", y, halved);
+        let z = binary(&mut g, "Add", z, y);
+        let z = binary(&mut g, "Add", z, x);
+        g.result("y", z);
+        let steps = ["element-wise", "element-wise", "element-wise"];
+        check(&g.finish().unwrap(), &[1, 7, columns as usize], 0.0, &steps);
+    }
 }
 
 #[test]
@@ -91,7 +114,7 @@ fn rows_are_normalised_scaled_and_shifted_in_one_step() {
 #[test]
 fn rows_are_divided_by_their_root_mean_square_in_one_step() {
     let one_step = ["normalize"];
-    let written = ["binary", "reduce", "binary", "unary", "binary", "binary", "binary"];
+    let written = ["binary", "reduce", "element-wise", "binary", "binary", "binary"];
     for (columns, axis, squares, steps) in
         [(64, 2, true, &one_step[..]), (37, -1, false, &one_step), (64, 1, false, &written)]
     {

@@ -28,6 +28,9 @@ pub struct Resample<W> {
     /// Independent parts of the tensor: the product of the axes before the first that is resampled.
     blocks: usize,
     passes: Vec<Pass<W>>,
+    /// Whether the last pass is along the first of the axes. Each element of that axis is then a
+    /// line that the other passes resample by itself.
+    has_lines: bool,
 }
 
 /// Multiplications that are worth a second thread.
@@ -52,7 +55,9 @@ impl<W: Real + Pod> Resample<W> {
             sizes[*axis] = taps.len();
             pass
         });
-        Resample { blocks, passes: passes.collect() }
+        let passes = passes.collect();
+        let has_lines = axes.len() > 1 && axes[axes.len() - 1].0 == first;
+        Resample { blocks, passes, has_lines }
     }
 
     /// Elements of scratch memory for so many threads.
@@ -68,11 +73,10 @@ impl<W: Real + Pod> Resample<W> {
         }
     }
 
-    /// The passes before the last, and the last, if that is along the first axis: each element of
-    /// that axis is then a line that the others resample by itself.
+    /// The passes before the last, and the last, if there are lines.
     fn lines(&self) -> Option<(&[Pass<W>], &Pass<W>)> {
         let (last, before) = self.passes.split_last()?;
-        (last.outer == 1 && !before.is_empty()).then_some((before, last))
+        self.has_lines.then_some((before, last))
     }
 
     /// Resamples. Between two axes, values are rounded by `round`.

@@ -130,6 +130,19 @@ fn rows_have_the_bits_of_the_definition() {
     }
 }
 
+/// The first axis shrinks to one element, before the others or after them.
+#[test]
+fn an_axis_may_shrink_to_one_element() {
+    let from = data(2 * 23 * 3);
+    let (one, wide) = (around(23, 1, 2), around(3, 7, 2));
+    let expected = along_axis(&[2, 1, 3], 2, &wide, &along_axis(&[2, 23, 3], 1, &one, &from));
+    let resample = Resample::new(&[2, 23, 3], &[(1, one), (2, wide)]);
+    let mut scratch = vec![f32::NAN; resample.scratch_len(1)];
+    let mut to = vec![f32::NAN; expected.len()];
+    resample.run(Threads::single(), &|_| (), &from, &mut to, &mut scratch);
+    assert_eq!(to, expected);
+}
+
 #[test]
 fn rows_are_picked_from_windows() {
     for (width, output) in [(5, 17), (20, 40), (31, 62), (33, 100), (150, 75), (300, 40)] {

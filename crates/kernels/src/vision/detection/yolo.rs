@@ -3,7 +3,7 @@
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::slices::Slices;
-use crate::math::real::Real;
+use crate::math::unary::{Unary, unary_f32};
 use crate::nn::softmax::softmax;
 
 /// The channels of a region: coordinates, objectness, classes.
@@ -38,22 +38,20 @@ impl Region {
             let (coords, rest) = region.split_at_mut(self.coords * area);
             let (objectness, classes) = rest.split_at_mut(area);
             let centre = coords.len().min(2 * area);
-            sigmoid(&mut coords[..centre]);
-            sigmoid(objectness);
+            sigmoid(threads, &mut coords[..centre]);
+            sigmoid(threads, objectness);
             if self.softmax {
                 let slices = Slices::new(&[self.classes, area], &[0]);
                 softmax(threads, &slices, &mut InOut::in_place(classes));
             } else {
-                sigmoid(classes)
+                sigmoid(threads, classes);
             }
         }
     }
 }
 
-fn sigmoid(values: &mut [f32]) {
-    for v in values {
-        *v = 1.0 / (1.0 + Real::exp(-*v));
-    }
+fn sigmoid(threads: &Threads, values: &mut [f32]) {
+    unary_f32(threads, Unary::Sigmoid {}, &mut InOut::in_place(values));
 }
 
 #[cfg(test)]

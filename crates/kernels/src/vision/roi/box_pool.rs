@@ -32,21 +32,29 @@ impl BoxPool {
         let reads = maps.height * maps.width / bins.max(1);
         each_box(threads, (batches, maps.channels * bins, reads), to, |index, batch, to| {
             let roi = &rois[index * 5 + 1..][..4];
-            for bin in 0..bins {
-                let to = to.iter_mut().skip(bin).step_by(bins).enumerate();
-                let planes = to.map(|(channel, to)| (maps.plane(batch, channel), to));
-                let bin = (bin / self.bins.1, bin % self.bins.1);
-                match self.scale {
-                    Some(scale) => {
-                        let window = self.window(&maps, corners(roi, scale), bin);
-                        planes.for_each(|(plane, to)| *to = largest(&maps, plane, &window));
+            let places = (0..bins).map(|bin| (bin / self.bins.1, bin % self.bins.1));
+            let planes = to.chunks_exact_mut(bins.max(1)).enumerate();
+            let planes = planes.map(|(channel, to)| (maps.plane(batch, channel), to));
+            match self.scale {
+                Some(scale) => {
+                    let roi = corners(roi, scale);
+                    let windows: Vec<_> = places.map(|bin| self.window(&maps, roi, bin)).collect();
+                    for (plane, to) in planes {
+                        for (to, window) in to.iter_mut().zip(&windows) {
+                            *to = largest(&maps, plane, window);
+                        }
                     }
-                    None => {
-                        let point = self.point(&maps, corners(roi, 1.0), bin);
-                        let zero = <T::Wide as Real>::of(0.0);
-                        let sample = Sample::new(&maps, point, 0.0);
-                        let value = |plane| sample.map_or(zero, |sample| sample.value(plane));
-                        planes.for_each(|(plane, to)| *to = value(plane).narrow());
+                }
+                None => {
+                    let roi = corners(roi, 1.0);
+                    let sample = |bin| Sample::new(&maps, self.point(&maps, roi, bin), 0.0);
+                    let samples: Vec<_> = places.map(sample).collect();
+                    let zero = <T::Wide as Real>::of(0.0);
+                    for (plane, to) in planes {
+                        for (to, sample) in to.iter_mut().zip(&samples) {
+                            let value = sample.as_ref().map_or(zero, |sample| sample.value(plane));
+                            *to = value.narrow();
+                        }
                     }
                 }
             }
@@ -103,15 +111,19 @@ fn largest<T: StoredReal>(
     plane: &[T],
     (rows, columns): &(Range<usize>, Range<usize>),
 ) -> T {
-    let mut best = None;
+    let of = <T::Wide as Real>::of;
+    let columns = columns.start..columns.end.min(maps.width);
+    if rows.is_empty() || columns.is_empty() {
+        return of(0.0).narrow();
+    }
+    let mut best = of(f64::NEG_INFINITY);
     for row in rows.clone() {
-        let line = &plane[row * maps.width..][..maps.width];
-        for x in line.get(columns.clone()).unwrap_or_default() {
+        for x in &plane[row * maps.width..][columns.clone()] {
             let x = x.widen();
-            best = best.filter(|best| *best >= x).or(Some(x));
+            best = if best >= x { best } else { x };
         }
     }
-    best.unwrap_or(<T::Wide as Real>::of(0.0)).narrow()
+    best.narrow()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod einsum;
+pub(crate) mod element_wise;
 pub(crate) mod expanded;
 pub(crate) mod gelu;
 pub(crate) mod global_pool;

@@ -38,10 +38,23 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     if let Some(producer) = reshaped(rewriter, node, output) {
         return Some(producer);
     }
-    let (input, step) = step(rewriter, node, output)?;
+    let (input, step) = step(rewriter.net, node, output, &Makers { rewriter })?;
     let mut producer = rewriter.take(input)?;
+    let op = attached(rewriter, &mut producer, step);
+    producer.operation = Operation::Fused(extended(&producer, rewriter.net, op)?);
+    producer.outputs = node.outputs.clone();
+    producer.layer = node.layer;
+    Some(producer)
+}
+
+/// The post-op, with its operands as further inputs of `producer`.
+pub(super) fn attached(
+    rewriter: &mut GraphRewriter<'_>,
+    producer: &mut Node,
+    step: Absorbed,
+) -> PostOp {
     let at = producer.inputs.len();
-    let op = match step {
+    match step {
         Absorbed::Alone(op) => op,
         Absorbed::Addend(addend) => {
             producer.inputs.push(rewriter.add(Value::known(addend)));
@@ -62,11 +75,7 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
             }
             make(place)
         }
-    };
-    producer.operation = Operation::Fused(extended(&producer, rewriter.net, op)?);
-    producer.outputs = node.outputs.clone();
-    producer.layer = node.layer;
-    Some(producer)
+    }
 }
 
 /// Folds a Reshape that keeps the last axis into the MatMul or convolution before it. That writes
@@ -90,7 +99,7 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
 }
 
 /// A node as a post-op.
-enum Absorbed {
+pub(super) enum Absorbed {
     Alone(PostOp),
     /// Adds one number for each column.
     Addend(Tensor),
@@ -100,18 +109,50 @@ enum Absorbed {
 }
 
 /// How an operand is broadcast to the result.
-enum OperandShape {
+pub(super) enum OperandShape {
     Number(f32),
     Columns,
     Matrix,
 }
 
-/// The input of a node that becomes its producer, read by this node alone, and the post-op.
-fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(ValueId, Absorbed)> {
-    let net = &*rewriter.net;
+/// The inputs of a node that can take it as a post-op.
+pub(super) trait Producers {
+    /// Whether what makes a value takes post-ops, and is read by this node alone.
+    fn takes(&self, net: &Net, value: ValueId) -> bool;
+
+    /// Whether it takes a FakeQuantize, too, with ranges of columns or one range.
+    fn rounds(&self, net: &Net, value: ValueId, columns: bool) -> bool;
+}
+
+/// The nodes before the visited one.
+struct Makers<'a, 'n> {
+    rewriter: &'a GraphRewriter<'n>,
+}
+
+impl Producers for Makers<'_, '_> {
+    fn takes(&self, net: &Net, value: ValueId) -> bool {
+        self.rewriter.only_for(value).is_some_and(|maker| takes_post_ops(net, maker))
+    }
+
+    /// Others than convolutions keep the FakeQuantize as a node.
+    fn rounds(&self, _: &Net, value: ValueId, columns: bool) -> bool {
+        self.rewriter.only_for(value).is_some_and(|maker| {
+            let is_depthwise = maker.fused::<ChannelsLast>().is_some_and(|c| c.is_depthwise());
+            maker.fused::<IntegerConvolution>().is_some() || is_depthwise && !columns
+        })
+    }
+}
+
+/// The input of a node that becomes its producer, and the post-op.
+pub(super) fn step(
+    net: &Net,
+    node: &Node,
+    output: ValueId,
+    producers: &dyn Producers,
+) -> Option<(ValueId, Absorbed)> {
     let feeds = |v: ValueId| {
         let same = net.sizes(v).is_some() && net.sizes(v) == net.sizes(output);
-        same && rewriter.only_for(v).is_some_and(|maker| takes_post_ops(net, maker))
+        same && producers.takes(net, v)
     };
     if let Some(unary) = node.is::<Unary>() {
         let input = node.inputs[0];
@@ -124,20 +165,15 @@ fn step(rewriter: &GraphRewriter<'_>, node: &Node, output: ValueId) -> Option<(V
     }
     if let Some(rounding) = lowering::rounding(net, node) {
         let input = node.inputs[0];
-        // Other producers keep the FakeQuantize as a node.
-        let maker = rewriter.only_for(input)?;
-        let is_depthwise = maker.fused::<ChannelsLast>().is_some_and(|c| c.is_depthwise());
-        if !is_depthwise && maker.fused::<IntegerConvolution>().is_none() {
-            return None;
-        }
         let (to, scale, low) = (rounding.to, rounding.scale, rounding.low);
         let op = PostOp::Quantize { to, scale, low };
-        return feeds(input).then_some((input, Absorbed::Alone(op)));
+        let fits = producers.rounds(net, input, false) && feeds(input);
+        return fits.then_some((input, Absorbed::Alone(op)));
     }
     if let Some((parameters, most)) = lowering::column_rounding(net, node) {
         let input = node.inputs[0];
-        rewriter.only_for(input)?.fused::<IntegerConvolution>()?;
-        return feeds(input).then_some((input, Absorbed::Parameters(parameters, most)));
+        let fits = producers.rounds(net, input, true) && feeds(input);
+        return fits.then_some((input, Absorbed::Parameters(parameters, most)));
     }
     if node.is::<PRelu>().is_some() {
         let &[input, slope] = &node.inputs[..] else { return None };
