@@ -89,6 +89,16 @@ impl<'a, T: Pod> InOut<'a, T> {
         }
     }
 
+    /// A part of the input.
+    ///
+    /// # Panics
+    /// When the range is not within the length.
+    pub(crate) fn input(&self, range: Range<usize>) -> &[T] {
+        assert!(range.start <= range.end && range.end <= self.len);
+        // SAFETY: within the input; what overwrites it needs a mutable borrow.
+        unsafe { std::slice::from_raw_parts(self.from.add(range.start), range.len()) }
+    }
+
     /// A part of the output, for reading and writing.
     ///
     /// # Panics

@@ -236,6 +236,12 @@ impl<T: Stored> Block<'_, T> {
         self.base + if self.along { 0 } else { lane }
     }
 
+    /// The elements of a slice that is a single run.
+    pub(crate) fn row(&self) -> Option<&[T]> {
+        (self.along && volume(self.inner) == 1)
+            .then(|| self.io.input(self.base..self.base + self.width))
+    }
+
     /// The output of a slice that is a single run.
     ///
     /// # Panics

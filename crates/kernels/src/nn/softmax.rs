@@ -39,7 +39,22 @@ pub fn log_softmax<T: StoredReal>(threads: &Threads, slices: &Slices, io: &mut I
 #[inline(always)]
 fn largest<T: StoredReal>(block: &mut Block<'_, T>) -> Lanes<T::Wide> {
     let larger = |a, b| if b > a { b } else { a };
-    block.fold(T::Wide::of(f64::NEG_INFINITY), |a, x, _| larger(a, x), larger)
+    let lowest = T::Wide::of(f64::NEG_INFINITY);
+    let Some(row) = block.row() else {
+        return block.fold(lowest, |a, x, _| larger(a, x), larger);
+    };
+    let (groups, rest) = row.as_chunks::<LANES>();
+    let mut tops = [lowest; LANES];
+    for group in 0..groups.len() {
+        let x = &groups[opaque_index(group)];
+        for i in 0..LANES {
+            tops[i] = larger(tops[i], x[i].widen());
+        }
+    }
+    for (top, x) in tops.iter_mut().zip(rest) {
+        *top = larger(*top, x.widen());
+    }
+    met(tops, larger)
 }
 
 multiversion! {
@@ -241,7 +256,7 @@ fn softmax_of_lanes<W: Real, const N: usize>(columns: &mut [Lanes<W>; N]) {
 }
 
 /// Up to this length, rows are computed in groups of whole lanes.
-const NARROW: usize = 64 * LANES;
+const NARROW: usize = 4 * LANES;
 
 multiversion! {
     /// Softmax of rows of `width` elements.
