@@ -139,6 +139,12 @@ pub(crate) fn watch(limits: &LimitArgs) {
     if timeout.is_none() && max_memory.is_none() {
         return;
     }
+    let exceeded_limit = move || max_memory.filter(|limit| own_memory() > Some(*limit));
+    let memory = |limit: u64| format!("the memory limit of {limit} bytes is exceeded");
+    // A short command may be done before the thread looks.
+    if let Some(limit) = exceeded_limit() {
+        stop(memory(limit), 5);
+    }
     let watch = move || {
         let mut exceeded = None;
         loop {
@@ -146,10 +152,10 @@ pub(crate) fn watch(limits: &LimitArgs) {
                 let seconds = limit.as_secs_f64();
                 stop(format!("the time limit of {seconds} s is over"), 5);
             }
-            match max_memory.filter(|limit| own_memory() > Some(*limit)) {
+            match exceeded_limit() {
                 Some(limit) => {
                     let since = *exceeded.get_or_insert_with(Instant::now);
-                    let reason = format!("the memory limit of {limit} bytes is exceeded");
+                    let reason = memory(limit);
                     if !end_items(&reason, since) {
                         stop(reason, 5);
                     }
