@@ -81,6 +81,9 @@ const GROUPS: usize = 4;
 /// Softmax along an axis that is not the last.
 fn strided<T: StoredReal>(threads: &Threads, along: AlongAxis, io: &InOut<'_, T>) {
     let AlongAxis { outer, size, inner } = along;
+    if size == 0 {
+        return;
+    }
     let tiles = inner.div_ceil(GROUPS * LANES);
     let grain = GRAIN.div_ceil((size * inner.min(GROUPS * LANES)).max(1));
     threads.par_ranges(outer * tiles, grain, |range| {
@@ -460,6 +463,16 @@ mod tests {
         let weights = run(&[64], 0, &from, false);
         assert!(weights.iter().all(|&w| w == 0.0 || w >= f32::MIN_POSITIVE));
         assert!(weights[0] > 0.0 && weights[63] == 0.0);
+    }
+
+    #[test]
+    fn nothing_is_normalised() {
+        for sizes in [[2, 0, 5], [0, 3, 5], [2, 3, 0]] {
+            for axis in 0..3 {
+                assert!(run::<f32>(&sizes, axis, &[], false).is_empty());
+                assert!(run::<f32>(&sizes, axis, &[], true).is_empty());
+            }
+        }
     }
 
     #[test]

@@ -96,6 +96,9 @@ impl<W: Real + Pod> Resample<W> {
         let (input, output) = (first.input_len(), last.output_len());
         assert_eq!((from.len(), to.len()), (self.blocks * input, self.blocks * output));
         assert!(scratch.len() >= self.scratch_len(threads.count()), "scratch memory is too short");
+        if to.is_empty() {
+            return;
+        }
         if self.passes.len() == 1 {
             return first.run(threads, from, to);
         }

@@ -144,6 +144,16 @@ fn an_axis_may_shrink_to_one_element() {
 }
 
 #[test]
+fn nothing_is_resampled() {
+    for sizes in [[0, 4, 4, 3], [2, 4, 4, 0]] {
+        let axes = [(2, around(4, 8, 2)), (1, around(4, 8, 2))];
+        let resample = Resample::<f32>::new(&sizes, &axes);
+        let mut scratch = vec![0.0; resample.scratch_len(1)];
+        resample.run(Threads::single(), &|_| (), &[], &mut [], &mut scratch);
+    }
+}
+
+#[test]
 fn rows_are_picked_from_windows() {
     for (width, output) in [(5, 17), (20, 40), (31, 62), (33, 100), (150, 75), (300, 40)] {
         let choices: Vec<usize> = (0..output).map(|i| i * width / output).collect();

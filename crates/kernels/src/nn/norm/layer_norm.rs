@@ -442,6 +442,18 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_normalised() {
+        let normalization = Normalization { center: true, divisor: Divisor::DeviationInside(1e-5) };
+        for (sizes, axes) in [([0, 9_000], &[1][..]), ([3, 0], &[1]), ([3, 0], &[0, 1])] {
+            assert!(run(&sizes, axes, normalization, &[]).is_empty());
+        }
+        let shape = Channels { outer: 0, channels: 1, inner: 9_000 };
+        let mut io = InOut::in_place(&mut []);
+        let groups = Groups { count: 1, eps: 1e-5 };
+        normalize_groups::<f32>(Threads::single(), shape, groups, (&[1.0], &[0.0]), &mut io);
+    }
+
+    #[test]
     fn divisors() {
         let normalization = |center, divisor| Normalization { center, divisor };
         let run = |f| run(&[2], &[0], f, &[3.0, 5.0]);

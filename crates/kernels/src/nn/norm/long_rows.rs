@@ -32,9 +32,9 @@ pub(super) struct Line {
 }
 
 impl LongRows {
-    /// Rows of `columns` elements, if they are long.
+    /// Rows of `columns` elements, if there are any and they are long.
     pub(super) fn new(rows: usize, columns: usize) -> Option<LongRows> {
-        (columns > LONG_ROW).then_some(LongRows { rows, columns })
+        (rows > 0 && columns > LONG_ROW).then_some(LongRows { rows, columns })
     }
 
     /// For each row, what to subtract from its elements, and the factor of the differences.
