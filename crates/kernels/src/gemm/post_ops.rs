@@ -241,15 +241,30 @@ pub fn map_rows(
     let rows = io.len() / columns.max(1);
     assert_eq!(rows * columns, io.len(), "a row is not whole");
     assert!(post_ops.iter().all(|op| op.reaches(rows, columns)), "an operand is too short");
-    let at_once = (BLOCK / columns.max(1)).max(1);
+    let copy = |io: &mut InOut<'_, f32>| {
+        if let Ok((from, to)) = io.slices() {
+            to.copy_from_slice(from);
+        }
+    };
+    if columns > BLOCK {
+        let parts = columns.div_ceil(BLOCK);
+        return threads.par_ranges(rows * parts, GRAIN / BLOCK, |range| {
+            for (row, first) in range.map(|part| (part / parts, part % parts * BLOCK)) {
+                let (start, len) = (row * columns + first, BLOCK.min(columns - first));
+                // SAFETY: the parts of rows are disjoint.
+                let mut io = unsafe { io.part(start..start + len) };
+                copy(&mut io);
+                apply_post_ops(post_ops, row, first, io.output(0..len));
+            }
+        });
+    }
+    let at_once = BLOCK / columns.max(1);
     threads.par_ranges(rows.div_ceil(at_once), GRAIN.div_ceil(at_once * columns), |blocks| {
         for first in blocks.map(|block| block * at_once) {
             let count = at_once.min(rows - first);
             // SAFETY: the rows of different blocks are disjoint.
             let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
-            if let Ok((from, to)) = io.slices() {
-                to.copy_from_slice(from);
-            }
+            copy(&mut io);
             apply_to_rows(post_ops, first, columns, io.output(0..count * columns));
         }
     });

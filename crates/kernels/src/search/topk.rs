@@ -129,7 +129,11 @@ fn cost<T: Stored<Wide: Order>>(value: T, largest: bool) -> <T::Wide as Order>::
 multiversion! {
     /// The positions of the best elements of up to [`LANES`] neighbouring lines, of which `data`
     /// holds those of one slice.
-    fn best_of_lines<T: Stored<Wide: Order>>(data: &[T], plan: &TopK, lanes: Range<usize>) -> [u32; LANES] {
+    fn best_of_lines<T: Stored<Wide: Order>>(
+        data: &[T],
+        plan: &TopK,
+        lanes: Range<usize>,
+    ) -> [u32; LANES] {
         let row = |i: usize| &data[i * plan.inner..][lanes.clone()];
         let mut best = [0; LANES];
         let mut costs = [cost(T::default(), plan.largest); LANES];

@@ -36,10 +36,15 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     Some(made)
 }
 
+/// The shortest rows whose columns have operands of their own.
+const SHORTEST_ROW: usize = 16;
+
 /// A node of f32 as a post-op of one of its inputs.
 fn as_post_op(net: &Net, node: &Node, producers: &dyn Producers) -> Option<(ValueId, Absorbed)> {
     let &[output] = &node.outputs[..] else { return None };
-    net.is_f32(output).then(|| step(net, node, output, producers))?
+    let found = net.is_f32(output).then(|| step(net, node, output, producers))??;
+    let is_long = *net.sizes(output)?.last()? >= SHORTEST_ROW;
+    (is_long || !found.1.is_by_column()).then_some(found)
 }
 
 /// Chains, and nodes that begin one.

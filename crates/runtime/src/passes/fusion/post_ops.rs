@@ -108,6 +108,17 @@ pub(super) enum Absorbed {
     Parameters(Tensor, f32),
 }
 
+impl Absorbed {
+    /// Whether each column has an operand of its own.
+    pub(super) fn is_by_column(&self) -> bool {
+        match self {
+            Absorbed::Alone(_) => false,
+            Absorbed::Addend(_) | Absorbed::Parameters(..) => true,
+            Absorbed::Operand(_, shape, _) => matches!(shape, OperandShape::Columns),
+        }
+    }
+}
+
 /// How an operand is broadcast to the result.
 pub(super) enum OperandShape {
     Number(f32),
