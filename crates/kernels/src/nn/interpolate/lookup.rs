@@ -12,6 +12,7 @@ const MOST_LANES: usize = 16;
 const FEWEST_LANES: usize = 8;
 
 /// Elements of the widest window.
+#[cfg(target_arch = "x86_64")]
 const WINDOW: usize = 2 * MOST_LANES;
 
 /// The taps of a row of f32, tap by tap.
