@@ -3,6 +3,7 @@
 use super::activation::Activation;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
+use crate::base::slices::GRAIN;
 use crate::math::quantize::{
     ColumnQuantizers, Quantizer, quantize_dequantize, quantize_dequantize_columns,
 };
@@ -224,9 +225,6 @@ pub fn apply_post_ops(post_ops: &[PostOp<'_>], i: usize, j: usize, run: &mut [f3
 
 /// Elements of a block of [`map_rows`]: it and the operands fit L1.
 const BLOCK: usize = 2 << 10;
-
-/// Elements that are worth a second thread in [`map_rows`].
-const GRAIN: usize = 8 << 10;
 
 /// Applies post-ops to all rows of `columns` elements, block by block.
 ///

@@ -30,7 +30,7 @@ pub fn select<T: Pod>(
         let then = &then[t..t + reach(steps[1])];
         let other = &other[o..o + reach(steps[2])];
         match steps {
-            [1, 1, 1] => each_of(condition, then, other, out),
+            [1, 1, 1] => each(condition, then, other, out),
             [0, 1, _] if condition[0] != 0 => out.copy_from_slice(then),
             [0, _, 1] if condition[0] == 0 => out.copy_from_slice(other),
             [1, 1, 0] => either(condition, then, other[0], true, out),
@@ -42,12 +42,18 @@ pub fn select<T: Pod>(
 }
 
 /// Takes each element from one of both, as bits.
-fn each_of<T: Pod>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
+fn each<T: Pod>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
     match (size_of::<T>(), align_of::<T>()) {
-        (1, 1) => each::<u8>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
-        (2, 2) => each::<u16>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
-        (4, 4) => each::<u32>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
-        (8, 8) => each::<u64>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
+        (1, 1) => masked::<u8>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out)),
+        (2, 2) => {
+            masked::<u16>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out))
+        }
+        (4, 4) => {
+            masked::<u32>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out))
+        }
+        (8, 8) => {
+            masked::<u64>(condition, cast_slice(then), cast_slice(other), cast_slice_mut(out))
+        }
         _ => strided([1, 1, 1], condition, then, other, out),
     }
 }
@@ -55,7 +61,7 @@ fn each_of<T: Pod>(condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
 multiversion! {
     /// With masks: of a choice between two elements the compiler makes a choice between two
     /// addresses, and gathers.
-    fn each<B: Bits>(condition: &[u8], then: &[B], other: &[B], out: &mut [B]) {
+    fn masked<B: Bits>(condition: &[u8], then: &[B], other: &[B], out: &mut [B]) {
         for (((out, c), t), o) in out.iter_mut().zip(condition).zip(then).zip(other) {
             let mask = B::all_if(*c != 0);
             *out = (*t & mask) | (*o & !mask);

@@ -75,7 +75,7 @@ multiversion! {
     }
 }
 
-/// Neighbouring slices that are computed together, in groups of [`LANES`].
+/// Vectors of [`LANES`] neighbouring slices in a tile.
 const GROUPS: usize = 4;
 
 /// Softmax along an axis that is not the last.
@@ -111,7 +111,7 @@ multiversion! {
     }
 }
 
-/// Softmax of `N` groups of `count` columns each.
+/// Softmax of `N` vectors of `count` columns each.
 #[inline(always)]
 fn softmax_of_columns<T: StoredReal, const N: usize>(
     io: &mut InOut<'_, T>,

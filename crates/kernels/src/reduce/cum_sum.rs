@@ -8,7 +8,7 @@ use crate::math::arithmetic::Arithmetic;
 /// Lines that are summed together, as lanes.
 const TILE: usize = 64;
 
-/// Contiguous lines that are summed side by side.
+/// Contiguous lines whose sums are interleaved.
 const LINES: usize = 8;
 
 /// Additions that are worth a second thread.
@@ -61,8 +61,8 @@ impl CumSum {
         });
     }
 
-    /// Sums contiguous lines. Some are summed side by side, since each addition of a line waits
-    /// for the one before it.
+    /// Sums contiguous lines. [`LINES`] of them are interleaved, since one alone is bound by the
+    /// latency of additions.
     fn lines<T: Stored>(&self, from: &[T], to: &mut [T])
     where
         T::Wide: Arithmetic,

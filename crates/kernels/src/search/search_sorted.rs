@@ -31,10 +31,11 @@ pub fn search<T: Stored, I: Stored>(
         for (i, (value, slot)) in values[first..].iter().zip(part).enumerate() {
             let row = &sorted[(first + i) / per_row * len..][..len];
             let rank = value.widen().rank();
-            let at = row.partition_point(|s| {
-                let s = s.widen().rank();
-                s < rank || (right && s == rank)
-            });
+            let at = if right {
+                row.partition_point(|s| s.widen().rank() <= rank)
+            } else {
+                row.partition_point(|s| s.widen().rank() < rank)
+            };
             *slot = I::from_i64(at as i64);
         }
     });

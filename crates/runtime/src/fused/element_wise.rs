@@ -9,19 +9,19 @@ use kernels::gemm::map_rows;
 /// Post-ops of each row of a tensor, without a producer. Inputs: the data, and the operands of the
 /// post-ops.
 #[derive(Clone)]
-pub(crate) struct ElementWise {
+pub(crate) struct ElementWiseChain {
     /// Elements of a row.
     pub(crate) columns: usize,
     pub(crate) post_ops: Vec<PostOp>,
 }
 
-impl FusedOp for ElementWise {
+impl FusedOp for ElementWiseChain {
     fn lower(&self, _: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         Ok(Box::new(self.clone()))
     }
 }
 
-impl Kernel for ElementWise {
+impl Kernel for ElementWiseChain {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let mut io = cx.in_out::<f32>(0, 0);
         let post_ops = bound(&self.post_ops, cx, self.columns);

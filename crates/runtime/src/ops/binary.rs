@@ -1,6 +1,6 @@
 //! Arithmetic on two tensors: one kernel per element type for all broadcasts.
 
-use super::unary::element_wise;
+use super::unary::real_function;
 use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::InputSet;
@@ -40,12 +40,10 @@ impl Lower for Binary {
             if exponent == Some(2.0) {
                 return square(cx, plan.count());
             }
-            let function = exponent.and_then(|exponent| {
-                let known = COMMON_POWERS.iter().find(|(known, _)| *known == exponent);
-                known.map(|(_, function)| *function)
-            });
-            if let Some(function) = function {
-                return element_wise(element_type, function)
+            let known = COMMON_POWERS.iter().find(|(known, _)| Some(*known) == exponent);
+            // Powers of f64 are libm's.
+            if let Some((_, function)) = known.filter(|_| element_type != ElementType::F64) {
+                return real_function(element_type, *function)
                     .ok_or_else(|| LowerError::element_type(0, element_type));
             }
         }

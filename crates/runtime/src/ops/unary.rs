@@ -36,13 +36,13 @@ impl Lower for Unary {
             _ => {}
         }
         let function = function(self, cx)?;
-        let real = element_wise(element_type, function);
+        let real = real_function(element_type, function);
         real.or_else(|| integer_function(element_type, function)).ok_or_else(refused)
     }
 }
 
 /// The kernel of a function of reals.
-pub(super) fn element_wise(
+pub(super) fn real_function(
     element_type: ElementType,
     function: k::Unary,
 ) -> Option<Box<dyn Kernel>> {

@@ -1,5 +1,5 @@
-//! Rows whose elements are looked up in registers: neighbouring elements of a resized row have
-//! their taps in a window of two vectors.
+//! Rows of f32 by table lookups in registers: neighbouring outputs have their taps in a window of
+//! two vectors, which one permutation reads.
 
 use super::taps::Taps;
 #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ const WINDOW: usize = 2 * MOST_LANES;
 
 /// The taps of a row of f32, tap by tap.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Windows {
+pub(super) struct RowLookup {
     /// Elements of the data's row and of the output's.
     input: usize,
     output: usize,
@@ -31,10 +31,10 @@ pub(super) struct Windows {
     least: Vec<usize>,
 }
 
-impl Windows {
-    /// The taps of rows of `input` elements; `None` unless all elements have as many taps, and
-    /// those of neighbours lie in one window.
-    pub(super) fn new(taps: &Taps, input: usize) -> Option<Windows> {
+impl RowLookup {
+    /// The taps of rows of `input` elements; `None` unless all elements have equally many taps, and
+    /// those of a vector of outputs lie in one window.
+    pub(super) fn new(taps: &Taps, input: usize) -> Option<RowLookup> {
         let (output, count) = (taps.len(), taps.each().next()?.len());
         let indices = i32::try_from(input);
         if count == 0 || indices.is_err() || taps.each().any(|taps| taps.len() != count) {
@@ -57,7 +57,7 @@ impl Windows {
         let fit = |lanes: usize| bounds(lanes).all(|(least, most)| most - least < 2 * lanes);
         let mut least: Vec<usize> = bounds(FEWEST_LANES).map(|(least, _)| least).collect();
         least.resize(stride / FEWEST_LANES, least.last().copied().unwrap_or(0));
-        (fit(FEWEST_LANES) && fit(MOST_LANES)).then_some(Windows {
+        (fit(FEWEST_LANES) && fit(MOST_LANES)).then_some(RowLookup {
             input,
             output,
             taps: count,
@@ -81,10 +81,10 @@ impl Windows {
         self.rows::<true>(from, to)
     }
 
-    /// The elements at the first taps, for each row of the data; otherwise as [`Windows::sums`].
+    /// The elements at the first taps, for each row of the data; otherwise as [`RowLookup::sums`].
     ///
     /// # Panics
-    /// As [`Windows::sums`].
+    /// As [`RowLookup::sums`].
     pub(super) fn elements(&self, from: &[f32], to: &mut [f32]) -> bool {
         self.rows::<false>(from, to)
     }
@@ -125,7 +125,7 @@ impl Windows {
     ///
     /// # Safety
     /// The instruction set of `V` must be available, `from` have [`WINDOW`] elements or more, and
-    /// `to` have [`Windows::output`].
+    /// `to` have [`RowLookup::output`].
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn row<V: Lookup, const WEIGHTED: bool>(&self, from: &[f32], to: &mut [f32]) {
@@ -136,18 +136,16 @@ impl Windows {
         for (block, groups) in groups.enumerate().take(self.output.div_ceil(V::LANES)) {
             let at = block * V::LANES;
             let least = groups.iter().fold(furthest, |least, group| least.min(*group));
+            let reach = least as i32..(least + 2 * V::LANES) as i32;
+            let of_tap = |tap: usize| &self.index[tap * stride + at..][..V::LANES];
+            debug_assert!((0..self.taps).all(|tap| of_tap(tap).iter().all(|i| reach.contains(i))));
             // SAFETY: the window begins at or before `furthest`; indices and weights are whole
             // vectors; so many elements of the output are left.
             unsafe {
                 let window = from.as_ptr().add(least);
                 let table = [V::load(window), V::load(window.add(V::LANES))];
-                let lookup = |tap: usize| {
-                    table[0].lookup(
-                        table[1],
-                        self.index.as_ptr().add(tap * stride + at),
-                        least as i32,
-                    )
-                };
+                let lookup =
+                    |tap: usize| table[0].lookup(table[1], of_tap(tap).as_ptr(), reach.start);
                 let mut lanes = V::zero();
                 if WEIGHTED {
                     for tap in 0..self.taps {
@@ -168,21 +166,21 @@ impl Windows {
 }
 
 /// # Safety
-/// As [`Windows::row`], with AVX-512.
+/// As [`RowLookup::row`], with AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512<const WEIGHTED: bool>(windows: &Windows, from: &[f32], to: &mut [f32]) {
+unsafe fn avx512<const WEIGHTED: bool>(rows: &RowLookup, from: &[f32], to: &mut [f32]) {
     debug_assert!(Isa::Avx512.is_available());
     // SAFETY: the caller's promise.
-    unsafe { windows.row::<Avx512, WEIGHTED>(from, to) }
+    unsafe { rows.row::<Avx512, WEIGHTED>(from, to) }
 }
 
 /// # Safety
-/// As [`Windows::row`], with AVX2.
+/// As [`RowLookup::row`], with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<const WEIGHTED: bool>(windows: &Windows, from: &[f32], to: &mut [f32]) {
+unsafe fn avx2<const WEIGHTED: bool>(rows: &RowLookup, from: &[f32], to: &mut [f32]) {
     debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
-    unsafe { windows.row::<Avx2, WEIGHTED>(from, to) }
+    unsafe { rows.row::<Avx2, WEIGHTED>(from, to) }
 }

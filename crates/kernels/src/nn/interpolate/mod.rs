@@ -1,17 +1,20 @@
-//! Interpolation: weighted sums along axes, one axis after the other, or selected elements.
+//! Interpolation: separable filters, one axis after the other, or nearest neighbours.
 
 mod lookup;
-mod pick;
-mod resample;
+mod nearest;
+mod separable;
 mod taps;
 
 use crate::base::num::{Pod, Stored, bf16, f16};
 use crate::math::convert::Ways;
 use crate::math::real::Real;
 use crate::multiversion;
-pub use pick::Pick;
-pub use resample::Resample;
+pub use nearest::Pick;
+pub use separable::Resample;
 pub use taps::Taps;
+
+/// Elements, or multiplications, that are worth a second thread.
+const GRAIN: usize = 16 << 10;
 
 /// An element type that can be averaged: floats in f32 or f64, integers in f64.
 pub trait Pixel: Stored {

@@ -1,4 +1,4 @@
-//! Interpolation beside the definition.
+//! Interpolation against the definition.
 
 use super::*;
 use crate::base::par::Threads;
@@ -154,7 +154,7 @@ fn nothing_is_resampled() {
 }
 
 #[test]
-fn rows_are_picked_from_windows() {
+fn nearest_rows_are_looked_up() {
     for (width, output) in [(5, 17), (20, 40), (31, 62), (33, 100), (150, 75), (300, 40)] {
         let choices: Vec<usize> = (0..output).map(|i| i * width / output).collect();
         let pick = Pick::new(&[3, width], &[Some(vec![2, 2, 0]), Some(choices.clone())]);

@@ -5,11 +5,11 @@ use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::simd::{TRANSPOSE_DIM, opaque_index, transpose_16x16};
-use crate::base::slices::{Block, LANES, LONG_ROW, Lanes, Slices, each, met};
+use crate::base::slices::{Block, GRAIN, LANES, LONG_ROW, Lanes, Slices, each, met};
 use crate::gemm::{PostOp, apply_post_ops, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
-use crate::nn::norm::long_rows::{Line, LongRows};
+use crate::nn::norm::long_rows::{Affine, LongRows};
 pub use crate::nn::norm::normalization::{Divisor, Normalization};
 use bytemuck::cast_slice;
 
@@ -35,8 +35,8 @@ fn normalize_long(
     mut io: InOut<'_, f32>,
 ) {
     let moments = rows.moments(threads, normalization, &mut io);
-    let line = |row: usize| Line { mean: moments[row].0, scale: moments[row].1, shift: None };
-    rows.rewrite(threads, io.len() / moments.len(), &line, &io);
+    let affine = |row: usize| Affine { mean: moments[row].0, scale: moments[row].1, shift: None };
+    rows.rewrite(threads, io.len() / moments.len(), &affine, &io);
 }
 
 /// Normalises rows of `columns` elements, then applies `post_ops` to each.
@@ -73,9 +73,6 @@ pub fn normalize_rows(
         apply_post_ops(post_ops, block.place(0) / columns, 0, block.line());
     });
 }
-
-/// Elements that are worth a second thread.
-const GRAIN: usize = 8 << 10;
 
 /// Rows that are normalised together, since the sums of one alone are bound by latency. Their lanes
 /// are added for all rows at once.
@@ -272,12 +269,12 @@ pub fn normalize_groups<T: StoredReal>(
             Normalization { center: true, divisor: Divisor::DeviationInside(groups.eps) };
         let moments = rows.moments(threads, normalization, &mut io);
         let (scale, shift): (&[f32], &[f32]) = (cast_slice(scale), cast_slice(shift));
-        let line = |run: usize| {
+        let affine = |run: usize| {
             let (mean, factor) = moments[run / size];
             let channel = run % channels;
-            Line { mean, scale: factor * scale[channel], shift: Some(shift[channel]) }
+            Affine { mean, scale: factor * scale[channel], shift: Some(shift[channel]) }
         };
-        return rows.rewrite(threads, inner, &line, &io);
+        return rows.rewrite(threads, inner, &affine, &io);
     }
     let slices = Slices::of_rows(outer * groups.count, size * inner);
     slices.blocks(threads, io, |block| {

@@ -5,16 +5,13 @@
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::simd::opaque_index;
-use crate::base::slices::{LANES, LONG_ROW, PART, Pairs, met};
+use crate::base::slices::{GRAIN, LANES, LONG_ROW, PART, Pairs, met};
 use crate::multiversion;
 use crate::nn::norm::normalization::{Divisor, Normalization};
 use std::ops::Range;
 
-/// Parts whose sums are computed at once, since the additions of one wait for each other.
+/// Parts that are summed in one loop, since one alone is bound by the latency of additions.
 const PARTS_AT_ONCE: usize = 4;
-
-/// Elements that are worth a second thread.
-const GRAIN: usize = 8 << 10;
 
 /// Contiguous rows of a tensor, each longer than [`LONG_ROW`].
 #[derive(Clone, Copy)]
@@ -23,9 +20,9 @@ pub(super) struct LongRows {
     columns: usize,
 }
 
-/// What becomes of a row: `(x - mean) * scale`, and what is added, if anything is.
+/// The function of a row's elements: `(x - mean) * scale`, plus `shift` if there is one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct Affine {
     pub(super) mean: f32,
     pub(super) scale: f32,
     pub(super) shift: Option<f32>,
@@ -94,12 +91,12 @@ impl LongRows {
         parts.chunks_exact(groups).map(total).collect()
     }
 
-    /// Rewrites runs of `run` elements, of which each row has a whole number.
+    /// Applies to each run of `run` elements its function; each row has a whole number of runs.
     pub(super) fn rewrite(
         self,
         threads: &Threads,
         run: usize,
-        line: &(dyn Fn(usize) -> Line + Sync),
+        affine: &(dyn Fn(usize) -> Affine + Sync),
         io: &InOut<'_, f32>,
     ) {
         // Pieces of a run, so that few runs are divided too.
@@ -113,7 +110,7 @@ impl LongRows {
             for i in range {
                 // SAFETY: pieces have no elements in common.
                 let mut io = unsafe { io.part(piece(i)) };
-                rewrite_line(&mut io, line(i / pieces));
+                apply(&mut io, affine(i / pieces));
             }
         });
     }
@@ -173,8 +170,8 @@ multiversion! {
 }
 
 multiversion! {
-    fn rewrite_line(io: &mut InOut<'_, f32>, line: Line) {
-        let Line { mean, scale, shift } = line;
+    fn apply(io: &mut InOut<'_, f32>, affine: Affine) {
+        let Affine { mean, scale, shift } = affine;
         match (io.slices(), shift) {
             (Ok((from, to)), None) => {
                 to.iter_mut().zip(from).for_each(|(y, x)| *y = (x - mean) * scale);

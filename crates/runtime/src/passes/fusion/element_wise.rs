@@ -1,7 +1,7 @@
 //! Element-wise fusion. A chain of sums, products, activations and FakeQuantize, each as long as
 //! its result, is computed block by block in the cache.
 
-use crate::fused::element_wise::ElementWise;
+use crate::fused::element_wise::ElementWiseChain;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::PostOp;
@@ -16,14 +16,14 @@ pub(crate) fn chains(net: &mut Net, _: &PassCx<'_>) -> usize {
 
 /// The chain that feeds a node, with the node as its last post-op.
 fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
-    let (input, last) = as_post_op(rewriter.net, node, &Chains { rewriter })?;
+    let (input, last) = as_post_op(rewriter.net, node, &ChainProducers { rewriter })?;
     let maker = rewriter.only_for(input)?;
-    let begun = match maker.fused::<ElementWise>() {
+    let begun = match maker.fused::<ElementWiseChain>() {
         Some(chain) => (chain.clone(), maker.inputs.clone(), None),
         None => {
             let columns = *rewriter.net.sizes(input)?.last()?;
-            let (data, first) = as_post_op(rewriter.net, maker, &Anything)?;
-            (ElementWise { columns, post_ops: Vec::new() }, smallvec![data], Some(first))
+            let (data, first) = as_post_op(rewriter.net, maker, &AnyProducer)?;
+            (ElementWiseChain { columns, post_ops: Vec::new() }, smallvec![data], Some(first))
         }
     };
     let (mut chain, inputs, first) = begun;
@@ -48,29 +48,30 @@ fn as_post_op(net: &Net, node: &Node, producers: &dyn Producers) -> Option<(Valu
 }
 
 /// Chains, and nodes that begin one.
-struct Chains<'a, 'n> {
+struct ChainProducers<'a, 'n> {
     rewriter: &'a GraphRewriter<'n>,
 }
 
-impl Producers for Chains<'_, '_> {
+impl Producers for ChainProducers<'_, '_> {
     fn takes(&self, net: &Net, value: ValueId) -> bool {
         self.rewriter.only_for(value).is_some_and(|maker| {
-            maker.fused::<ElementWise>().is_some() || as_post_op(net, maker, &Anything).is_some()
+            maker.fused::<ElementWiseChain>().is_some()
+                || as_post_op(net, maker, &AnyProducer).is_some()
         })
     }
 
     /// Not behind another FakeQuantize: of its values, many may lie halfway between two others.
     fn rounds(&self, _: &Net, value: ValueId, _: bool) -> bool {
         let maker = self.rewriter.only_for(value);
-        let last = maker.and_then(|maker| maker.fused::<ElementWise>()?.post_ops.last());
+        let last = maker.and_then(|maker| maker.fused::<ElementWiseChain>()?.post_ops.last());
         !matches!(last, Some(PostOp::Quantize { .. } | PostOp::QuantizeColumns(_)))
     }
 }
 
 /// Any value of f32 that is computed.
-struct Anything;
+struct AnyProducer;
 
-impl Producers for Anything {
+impl Producers for AnyProducer {
     fn takes(&self, net: &Net, value: ValueId) -> bool {
         net.is_f32(value) && net.values[value].constant.is_none()
     }

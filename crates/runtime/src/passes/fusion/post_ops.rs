@@ -38,7 +38,7 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     if let Some(producer) = reshaped(rewriter, node, output) {
         return Some(producer);
     }
-    let (input, step) = step(rewriter.net, node, output, &Makers { rewriter })?;
+    let (input, step) = step(rewriter.net, node, output, &PostOpProducers { rewriter })?;
     let mut producer = rewriter.take(input)?;
     let op = attached(rewriter, &mut producer, step);
     producer.operation = Operation::Fused(extended(&producer, rewriter.net, op)?);
@@ -135,12 +135,12 @@ pub(super) trait Producers {
     fn rounds(&self, net: &Net, value: ValueId, columns: bool) -> bool;
 }
 
-/// The nodes before the visited one.
-struct Makers<'a, 'n> {
+/// Nodes that take post-ops already.
+struct PostOpProducers<'a, 'n> {
     rewriter: &'a GraphRewriter<'n>,
 }
 
-impl Producers for Makers<'_, '_> {
+impl Producers for PostOpProducers<'_, '_> {
     fn takes(&self, net: &Net, value: ValueId) -> bool {
         self.rewriter.only_for(value).is_some_and(|maker| takes_post_ops(net, maker))
     }

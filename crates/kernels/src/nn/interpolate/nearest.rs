@@ -1,13 +1,11 @@
-//! Selected elements.
+//! Nearest neighbours: elements that are selected axis by axis.
 
-use super::lookup::Windows;
+use super::GRAIN;
+use super::lookup::RowLookup;
 use super::taps::Taps;
 use crate::base::num::Pod;
 use crate::base::par::Threads;
 use bytemuck::{cast_slice, cast_slice_mut};
-
-/// Elements that are worth a second thread.
-const GRAIN: usize = 16 << 10;
 
 /// Selects elements of a tensor, axis by axis.
 pub struct Pick {
@@ -17,15 +15,15 @@ pub struct Pick {
     inner: usize,
     /// Elements of the data up to the last that can be selected.
     reach: usize,
-    /// The choices of the last axis for vectors, if its elements move alone.
-    windows: Option<Windows>,
+    /// The choices of the last axis as lookups in registers, if its elements move alone.
+    lookup: Option<RowLookup>,
 }
 
 impl Pick {
     /// Selects from a tensor of `sizes`: on each axis the listed elements, or all.
     pub fn new(sizes: &[usize], choices: &[Option<Vec<usize>>]) -> Pick {
         let mut stride = 1;
-        let mut pick = Pick { axes: Vec::new(), inner: 1, reach: 0, windows: None };
+        let mut pick = Pick { axes: Vec::new(), inner: 1, reach: 0, lookup: None };
         for (size, choice) in sizes.iter().zip(choices).rev() {
             match choice {
                 None if pick.axes.is_empty() => pick.inner *= size,
@@ -40,7 +38,7 @@ impl Pick {
         if let (1, Some(choices)) = (pick.inner, pick.axes.last()) {
             let mut taps = Taps::default();
             choices.iter().for_each(|choice| taps.push([(*choice, 1.0)]));
-            pick.windows = Windows::new(&taps, choices.iter().max().map_or(0, |last| last + 1));
+            pick.lookup = RowLookup::new(&taps, choices.iter().max().map_or(0, |last| last + 1));
         }
         pick
     }
@@ -62,7 +60,7 @@ impl Pick {
         assert!(self.reach <= from.len(), "a choice lies outside the data");
         let is_like_f32 =
             (size_of::<T>(), align_of::<T>()) == (size_of::<f32>(), align_of::<f32>());
-        let windows = self.windows.as_ref().filter(|_| is_like_f32);
+        let lookup = self.lookup.as_ref().filter(|_| is_like_f32);
         threads.par_chunks_mut(to, row, GRAIN, |first, rows| {
             for (i, to) in rows.chunks_mut(row).enumerate() {
                 let mut rest = first + i;
@@ -72,8 +70,8 @@ impl Pick {
                     rest /= axis.len();
                 }
                 let from = &from[base..];
-                if let Some(windows) = windows
-                    && windows.elements(cast_slice(&from[..windows.input()]), cast_slice_mut(to))
+                if let Some(lookup) = lookup
+                    && lookup.elements(cast_slice(&from[..lookup.input()]), cast_slice_mut(to))
                 {
                     continue;
                 }

@@ -1,6 +1,7 @@
-//! Weighted sums along axes.
+//! Separable interpolation: weighted sums along axes, one axis after the other.
 
-use super::lookup::Windows;
+use super::GRAIN;
+use super::lookup::RowLookup;
 use super::taps::Taps;
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
@@ -19,8 +20,8 @@ struct Pass<W> {
     paired: bool,
     index: Vec<usize>,
     weight: Vec<W>,
-    /// The same for vectors, if runs are single elements of f32.
-    windows: Option<Windows>,
+    /// The same as lookups in registers, if runs are single elements of f32.
+    lookup: Option<RowLookup>,
 }
 
 /// A resampling of some axes.
@@ -32,9 +33,6 @@ pub struct Resample<W> {
     /// line that the other passes resample by itself.
     has_lines: bool,
 }
-
-/// Multiplications that are worth a second thread.
-const GRAIN: usize = 16 << 10;
 
 /// Columns that are summed at a time.
 const COLUMNS: usize = 64;
@@ -224,8 +222,8 @@ impl<W: Real + Pod> Pass<W> {
         let pairs = taps.in_pairs();
         let taps = pairs.as_ref().unwrap_or(taps);
         assert!(taps.taps.iter().all(|(i, _)| *i < input), "a tap lies outside its axis");
-        // Other sums are in f64.
-        let has_vectors = inner == 1 && size_of::<W>() == size_of::<f32>();
+        // Sums of other types are in f64.
+        let is_row = inner == 1 && size_of::<W>() == size_of::<f32>();
         Pass {
             outer,
             input,
@@ -234,7 +232,7 @@ impl<W: Real + Pod> Pass<W> {
             paired: pairs.is_some(),
             index: taps.taps.iter().map(|(i, _)| *i).collect(),
             weight: taps.taps.iter().map(|(_, w)| W::of(*w)).collect(),
-            windows: if has_vectors { Windows::new(taps, input) } else { None },
+            lookup: if is_row { RowLookup::new(taps, input) } else { None },
         }
     }
 
@@ -299,8 +297,8 @@ impl<W: Real + Pod> Pass<W> {
 
     /// Resamples rows whose elements are single.
     fn rows(&self, from: &[W], to: &mut [W]) {
-        if let Some(windows) = &self.windows
-            && windows.sums(cast_slice(from), cast_slice_mut(to))
+        if let Some(lookup) = &self.lookup
+            && lookup.sums(cast_slice(from), cast_slice_mut(to))
         {
             return;
         }
