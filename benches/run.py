@@ -16,6 +16,7 @@ import growth
 import latency
 import machine
 import movement
+import operations
 import process
 import report
 import startup
@@ -25,7 +26,8 @@ from common import MODELS, ROOT, WORK, Setup, output
 PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': process.size, 'check': process.check,
          'process': process.process, 'latency': latency.latency, 'scaling': latency.scaling, 'crowded': crowded.crowded,
          'shapes': latency.shapes, 'bf16': latency.bf16, 'roll': movement.roll, 'field': field.field,
-         'architectures': architectures.architectures, 'streams': streams.streams, 'startup': startup.startup, 'tokens': activations.tokens,
+         'architectures': architectures.architectures, 'operations': operations.operations,
+         'streams': streams.streams, 'startup': startup.startup, 'tokens': activations.tokens,
          'activations': activations.activations, 'generation': generating.generation,
          'decoder1b': generating.decoder1b, 'growth': growth.growth}
 # What takes minutes to compile, and the parts that use it.

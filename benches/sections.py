@@ -5,11 +5,12 @@ from tables import failures, number, peers_table, table, with_ratio
 
 def added(data):
     """Title and text of each section that has figures."""
-    parts = {'Files of the field': field, 'Other architectures': others, 'Two sessions at the same time': streams,
+    parts = {'Files of the field': field, 'Other architectures': others, 'Single operations': operations,
+             'Two sessions at the same time': streams,
              'Start': start, 'Compressed weights': compressed, 'Text': text, 'A billion parameters': billion,
              'Growth': growth}
-    needs = dict(zip(parts, ['field', 'architectures', 'streams', 'startup', 'activations', 'generation', 'decoder1b',
-                             'growth']))
+    needs = dict(zip(parts, ['field', 'architectures', 'operations', 'streams', 'startup', 'activations',
+                             'generation', 'decoder1b', 'growth']))
     return {title: of(data) for title, of in parts.items() if data[needs[title]]}
 
 
@@ -21,6 +22,11 @@ def field(data):
 def others(data):
     return ['Milliseconds of one run that a tenth of the runs stay below, two threads, f32, random weights and inputs; '
             'torchvision and timm, converted by OpenVINO.\n\n', peers_table(data['architectures'], ['openvino'])]
+
+
+def operations(data):
+    return ['Milliseconds of one run that a tenth of the runs stay below, two threads, f32, models of one operation or a '
+            'small block.\n\n', peers_table(data['operations'], ['openvino'])]
 
 
 def streams(data):
