@@ -19,6 +19,17 @@ pub trait Arithmetic: Wide + PartialOrd {
     fn rem(self, b: Self) -> Self;
     /// Remainder with the sign of `b`.
     fn rem_floor(self, b: Self) -> Self;
+
+    /// [`rem`](Arithmetic::rem) without branches, and whether it holds for these operands.
+    fn rem_near(self, b: Self) -> (Self, bool) {
+        (self.rem(b), true)
+    }
+
+    /// [`rem_floor`](Arithmetic::rem_floor) without branches, and whether it holds.
+    fn rem_floor_near(self, b: Self) -> (Self, bool) {
+        (self.rem_floor(b), true)
+    }
+
     /// `self` to the power of `b`.
     fn pow(self, b: Self) -> Self;
     /// Whether it is not 0.
@@ -34,8 +45,10 @@ pub trait Arithmetic: Wide + PartialOrd {
 }
 
 macro_rules! float_arithmetic {
-    ($t:ty, $uint:ty, $fmod:path, |$a:ident, $b:ident| $pow:expr) => {
+    ($t:ty, $uint:ty, $fmod:path, |$a:ident, $b:ident| $pow:expr, $($rest:tt)*) => {
         impl Arithmetic for $t {
+            $($rest)*
+
             #[inline(always)]
             fn add(self, b: Self) -> Self {
                 self + b
@@ -102,24 +115,41 @@ macro_rules! float_arithmetic {
     };
 }
 
-float_arithmetic!(f32, u32, remainder, |a, b| power(a, b));
-float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b));
+float_arithmetic! {
+    f32, u32, remainder, |a, b| power(a, b),
+    #[inline(always)]
+    fn rem_near(self, b: f32) -> (f32, bool) {
+        remainder_near(self, b)
+    }
+
+    #[inline(always)]
+    fn rem_floor_near(self, b: f32) -> (f32, bool) {
+        let (r, is_near) = remainder_near(self, b);
+        (if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }, is_near)
+    }
+}
+
+float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b),);
 
 /// The exact remainder, with the sign of `a`.
 fn remainder(a: f32, b: f32) -> f32 {
+    let (rest, is_near) = remainder_near(a, b);
+    if is_near { rest } else { libm::fmodf(a, b) }
+}
+
+/// The exact remainder, and whether the quotient is small enough for it.
+#[inline(always)]
+fn remainder_near(a: f32, b: f32) -> (f32, bool) {
     /// Quotients below it are rounded by less than 1.
     const LIMIT: f32 = (1 << 22) as f32;
     let quotient = (a / b).trunc();
-    let is_near = quotient.abs() < LIMIT && b.is_finite();
-    if !is_near {
-        return libm::fmodf(a, b);
-    }
-    // If the quotient was rounded to the next integer, this has the other sign. It is exact: the
-    // product has 46 bits, and the difference no more.
-    let rest = (f64::from(a) - f64::from(quotient) * f64::from(b)) as f32;
-    let rest =
-        if (rest < 0.0) != (a < 0.0) && rest != 0.0 { rest + b.abs().copysign(a) } else { rest };
-    rest.copysign(a)
+    let is_near = (quotient.abs() < LIMIT) & (b.abs() < f32::INFINITY);
+    // If the quotient was rounded to the next integer, this has the other sign. It is exact: a
+    // multiple of the last bit of b, and not larger than b.
+    let rest = (-quotient).mul_add(b, a);
+    let is_past = ((rest < 0.0) != (a < 0.0)) & (rest != 0.0);
+    let rest = rest + if is_past { b.abs().copysign(a) } else { 0.0 };
+    (rest.copysign(a), is_near)
 }
 
 /// A power, computed in f64 and rounded once more: 2 to the power of `b log2 |a|`, of which at

@@ -3,21 +3,17 @@
 //! Rows are compiled for the types that networks compute in. Elements of other types are converted
 //! to one of those and back, block by block in the cache.
 
+mod row;
+
 use crate::base::num::{Bool, Pod, Stored, Wide as _};
 use crate::base::par::{Slice, Threads};
 use crate::math::arithmetic::Arithmetic;
 use crate::math::broadcast::Broadcast;
 use crate::math::convert::{Decoder, Element, Encoder};
-use crate::multiversion;
+pub use row::Row;
+use row::{NARROW_LANES, RowFn, lanes, vector_row};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-
-/// Elements computed together with wide vectors: enough that each group stays a loop. With fewer,
-/// the compiler makes vectors of one element from each group, which are slow to store.
-const WIDE_LANES: usize = 64;
-
-/// Elements computed together otherwise.
-const NARROW_LANES: usize = 16;
 
 /// Elements converted at a time.
 const BLOCK: usize = 128;
@@ -26,12 +22,18 @@ const BLOCK: usize = 128;
 pub trait Formula<T: Pod, U: Pod> {
     /// The value for one pair.
     fn apply(a: T, b: T) -> U;
+
+    /// The value for most pairs, without branches, and whether it is that of [`Formula::apply`].
+    #[inline(always)]
+    fn apply_near(a: T, b: T) -> (U, bool) {
+        (Self::apply(a, b), true)
+    }
 }
 
 /// Declares functions of two elements: a formula over the wide type, and the type of the result.
 macro_rules! formulas {
     ($(#[$doc:meta])* $enum:ident, $module:ident, $narrow:ident, $out:ident;
-     $($(#[$vdoc:meta])* $name:ident |$a:ident, $b:ident| $body:expr;)*) => {
+     $($(#[$vdoc:meta])* $name:ident |$a:ident, $b:ident| $body:expr $(, near $near:expr)?;)*) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $enum {
@@ -48,6 +50,13 @@ macro_rules! formulas {
                 let ($a, $b) = (a.widen(), b.widen());
                 $narrow($body)
             }
+
+            $(#[inline(always)]
+            fn apply_near(a: T, b: T) -> (formulas!(@ $out, T), bool) {
+                let ($a, $b) = (a.widen(), b.widen());
+                let (value, is_near) = $near;
+                ($narrow(value), is_near)
+            })?
         })*
 
         impl $enum {
@@ -173,20 +182,6 @@ struct Untyped<T, U> {
 
 // SAFETY: the inputs are only read, and rows write disjoint parts of the output.
 unsafe impl<T, U> Sync for Untyped<T, U> {}
-
-/// One row: its start in each operand, the strides, and its length.
-#[derive(Clone, Copy)]
-#[doc(hidden)]
-pub struct Row<T, U> {
-    a: *const T,
-    b: *const T,
-    out: *mut U,
-    len: usize,
-    steps: [usize; 2],
-}
-
-/// Computes a row. It must be within its operands, and nobody else may use its part of the output.
-type RowFn<T, U> = unsafe fn(Row<T, U>);
 
 fn run<T: Lane, U: Pod>(
     threads: &Threads,
@@ -333,71 +328,6 @@ impl<T: Lane, U: Pod> Untyped<T, U> {
     }
 }
 
-multiversion! {
-    fn vector_row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
-        // SAFETY: the promise of `Lane::row`, the only caller.
-        unsafe { lanes::<WIDE_LANES, f32, U, F>(row) }
-    }
-}
-
-/// # Safety
-/// The row is within its operands, and nobody else uses its part of the output.
-#[inline(always)]
-unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(row: Row<T, U>) {
-    let Row { a, b, out, len, steps } = row;
-    debug_assert!(a.is_aligned() && b.is_aligned() && out.is_aligned());
-    debug_assert!(steps.iter().all(|step| *step <= 1));
-    // SAFETY: the caller's promise. Loops, not iterators: only what is inlined here is compiled for
-    // the instruction set.
-    unsafe {
-        let load = |p: *const T, i: usize| p.add(i).cast::<[T; LANES]>().read_unaligned();
-        let whole = len - len % LANES;
-        match steps {
-            [1, 1] => {
-                for i in (0..whole).step_by(LANES) {
-                    let (x, y) = (load(a, i), load(b, i));
-                    for k in 0..LANES {
-                        *out.add(i + k) = F::apply(x[k], y[k]);
-                    }
-                }
-                for i in whole..len {
-                    *out.add(i) = F::apply(*a.add(i), *b.add(i));
-                }
-            }
-            [1, _] => {
-                let y = *b;
-                for i in (0..whole).step_by(LANES) {
-                    let x = load(a, i);
-                    for k in 0..LANES {
-                        *out.add(i + k) = F::apply(x[k], y);
-                    }
-                }
-                for i in whole..len {
-                    *out.add(i) = F::apply(*a.add(i), y);
-                }
-            }
-            [_, 1] => {
-                let x = *a;
-                for i in (0..whole).step_by(LANES) {
-                    let y = load(b, i);
-                    for k in 0..LANES {
-                        *out.add(i + k) = F::apply(x, y[k]);
-                    }
-                }
-                for i in whole..len {
-                    *out.add(i) = F::apply(x, *b.add(i));
-                }
-            }
-            _ => {
-                let value = F::apply(*a, *b);
-                for i in 0..len {
-                    *out.add(i) = value;
-                }
-            }
-        }
-    }
-}
-
 /// Narrows to the same type.
 #[inline(always)]
 fn same<T: Stored>(value: T::Wide) -> T {
@@ -424,9 +354,9 @@ formulas! {
     /// Quotient; integers round towards zero.
     DivideTruncated |a, b| a.div_trunc(b);
     /// Remainder with the sign of the dividend.
-    Mod |a, b| a.rem(b);
+    Mod |a, b| a.rem(b), near a.rem_near(b);
     /// Remainder with the sign of the divisor.
-    FloorMod |a, b| a.rem_floor(b);
+    FloorMod |a, b| a.rem_floor(b), near a.rem_floor_near(b);
     /// `a` to the power of `b`.
     Power |a, b| a.pow(b);
     /// The larger.

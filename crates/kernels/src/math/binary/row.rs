@@ -1,0 +1,111 @@
+//! A row of a function of two elements.
+
+use super::Formula;
+use crate::base::num::Pod;
+use crate::multiversion;
+
+/// Elements computed together with wide vectors: enough that each group stays a loop. With fewer,
+/// the compiler makes vectors of one element from each group, which are slow to store.
+const WIDE_LANES: usize = 64;
+
+/// Elements computed together otherwise.
+pub(super) const NARROW_LANES: usize = 16;
+
+/// One row: its start in each operand, the strides, and its length.
+#[derive(Clone, Copy)]
+#[doc(hidden)]
+pub struct Row<T, U> {
+    pub(super) a: *const T,
+    pub(super) b: *const T,
+    pub(super) out: *mut U,
+    pub(super) len: usize,
+    pub(super) steps: [usize; 2],
+}
+
+/// Computes a row. It must be within its operands, and nobody else may use its part of the output.
+pub(super) type RowFn<T, U> = unsafe fn(Row<T, U>);
+
+multiversion! {
+    /// Computes a row of f32.
+    pub(super) fn vector_row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
+        // SAFETY: the promise of `Lane::row`, the only caller.
+        unsafe { lanes::<WIDE_LANES, f32, U, F>(row) }
+    }
+}
+
+/// Computes a row in groups of lanes.
+///
+/// # Safety
+/// The row is within its operands, and nobody else uses its part of the output.
+#[inline(always)]
+pub(super) unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(row: Row<T, U>) {
+    let Row { a, b, out, len, steps } = row;
+    debug_assert!(a.is_aligned() && b.is_aligned() && out.is_aligned());
+    debug_assert!(steps.iter().all(|step| *step <= 1));
+    // SAFETY: the caller's promise. Loops, not iterators: only what is inlined here is compiled for
+    // the instruction set.
+    unsafe {
+        let load = |p: *const T, i: usize| p.add(i).cast::<[T; LANES]>().read_unaligned();
+        let whole = len - len % LANES;
+        match steps {
+            [1, 1] => {
+                for i in (0..whole).step_by(LANES) {
+                    group::<LANES, T, U, F>(load(a, i), load(b, i), out.add(i));
+                }
+                for i in whole..len {
+                    *out.add(i) = F::apply(*a.add(i), *b.add(i));
+                }
+            }
+            [1, _] => {
+                let y = *b;
+                for i in (0..whole).step_by(LANES) {
+                    group::<LANES, T, U, F>(load(a, i), [y; LANES], out.add(i));
+                }
+                for i in whole..len {
+                    *out.add(i) = F::apply(*a.add(i), y);
+                }
+            }
+            [_, 1] => {
+                let x = *a;
+                for i in (0..whole).step_by(LANES) {
+                    group::<LANES, T, U, F>([x; LANES], load(b, i), out.add(i));
+                }
+                for i in whole..len {
+                    *out.add(i) = F::apply(x, *b.add(i));
+                }
+            }
+            _ => {
+                let value = F::apply(*a, *b);
+                for i in 0..len {
+                    *out.add(i) = value;
+                }
+            }
+        }
+    }
+}
+
+/// Computes a group of elements: without branches, and again where that does not hold for all.
+///
+/// # Safety
+/// `out` holds as many elements, and nobody else uses them.
+#[inline(always)]
+unsafe fn group<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(
+    x: [T; LANES],
+    y: [T; LANES],
+    out: *mut U,
+) {
+    let mut are_near = true;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for k in 0..LANES {
+            let (value, is_near) = F::apply_near(x[k], y[k]);
+            *out.add(k) = value;
+            are_near &= is_near;
+        }
+        if !are_near {
+            for k in 0..LANES {
+                *out.add(k) = F::apply(x[k], y[k]);
+            }
+        }
+    }
+}
