@@ -25,6 +25,9 @@ const SHORT: usize = 8;
 /// Steps of a strip along the axis around a short one.
 const SHORT_STEPS: usize = 512;
 
+/// Steps of a strip along a single axis.
+const LONG_STEPS: usize = 16 << 10;
+
 /// How two neighbouring axes are copied as one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pair {
@@ -73,32 +76,47 @@ pub(super) fn is_row(outer: Axis, inner: Axis) -> bool {
     Pair::of(outer, inner).is_some()
 }
 
-/// Number of parts of what one call of [`copy_row`] could copy: the strips of two axes.
+/// Number of parts of what one call of [`copy_row`] could copy: the strips of one or two axes.
 pub(super) fn strips(inner: &[Axis]) -> usize {
-    let [a, b] = *inner else { return 1 };
-    let Some(pair) = Pair::of(a, b) else { return 1 };
-    [a, b][pair.divided(a, b)].size.div_ceil(pair.steps())
+    match *inner {
+        [axis] => axis.size.div_ceil(LONG_STEPS).max(1),
+        [a, b] => {
+            Pair::of(a, b).map_or(1, |pair| [a, b][pair.divided(a, b)].size.div_ceil(pair.steps()))
+        }
+        _ => 1,
+    }
 }
 
-/// Copies one strip of two axes.
+/// Copies one strip of what [`copy_row`] could copy.
 ///
 /// # Safety
 /// As [`copy_row`].
-pub(super) unsafe fn copy_strip<T: Pod>(
-    mut axes: [Axis; 2],
-    strip: usize,
-    from: *const T,
-    to: *mut T,
-) {
-    let [outer, inner] = axes;
-    let Some(pair) = Pair::of(outer, inner) else { unreachable!("two axes are a pair") };
-    let axis = &mut axes[pair.divided(outer, inner)];
-    let first = strip * pair.steps();
-    debug_assert!(first < axis.size);
-    axis.size = pair.steps().min(axis.size - first);
-    let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
+pub(super) unsafe fn copy_strip<T: Pod>(inner: &[Axis], strip: usize, from: *const T, to: *mut T) {
+    let part = |axis: Axis, steps: usize| {
+        let first = strip * steps;
+        debug_assert!(first < axis.size || axis.size == 0);
+        let size = steps.min(axis.size - first);
+        (Axis { size, ..axis }, first as isize * axis.from, first as isize * axis.to)
+    };
     // SAFETY: the strip is a part of the row.
-    unsafe { copy_pair(pair, axes, from.offset(from_first), to.offset(to_first)) }
+    unsafe {
+        match *inner {
+            [axis] => {
+                let (axis, from_first, to_first) = part(axis, LONG_STEPS);
+                copy_row(&[axis], from.offset(from_first), to.offset(to_first));
+            }
+            [outer, inner] => {
+                let Some(pair) = Pair::of(outer, inner) else {
+                    unreachable!("two axes are a pair")
+                };
+                let (mut axes, divided) = ([outer, inner], pair.divided(outer, inner));
+                let (axis, from_first, to_first) = part(axes[divided], pair.steps());
+                axes[divided] = axis;
+                copy_pair(pair, axes, from.offset(from_first), to.offset(to_first));
+            }
+            _ => copy_row(inner, from, to),
+        }
+    }
 }
 
 /// Copies along the innermost axis.
