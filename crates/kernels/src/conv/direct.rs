@@ -6,7 +6,9 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
-use crate::gemm::{Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, RhsSize, Target};
+use crate::gemm::{
+    BlockDiagonal, Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, RhsSize, Target,
+};
 
 impl Convolution {
     /// The precision of its GEMM: f32 if it has few input channels and [`small_ic()`] does not
@@ -49,30 +51,48 @@ impl Convolution {
         let (inputs, outputs) = self.group();
         let place = self.place(&input);
         let counted = inputs / input.per_count();
-        let mut zeros = scratch.take::<f32>(inputs);
+        let mut zeros = scratch.take::<f32>(self.inputs);
         zeros.fill(0.0);
-        for group in 0..self.groups {
-            let windows = Im2col {
-                input: input.values,
-                axes: self.axes,
-                place,
-                channels: (group * counted, counted),
-                zeros: &zeros,
-            };
+        let windows = |group: usize| Im2col {
+            input: input.values,
+            axes: self.axes,
+            place,
+            channels: (group * counted, counted),
+            zeros: &zeros,
+        };
+        if let (Filters::Packed(panels), Target::F32(output)) = (filters, &mut output)
+            && self.groups > 1
+            && !input.is_bf16
+        {
+            let windows = windows(0);
             let a = self.lhs(&windows, &input);
-            let first = group * outputs;
+            let first = self.gemm(a, self.rhs(filters, 0), post_ops);
+            if let Some(all) = BlockDiagonal::of(first, panels) {
+                return all.run(threads, output);
+            }
+        }
+        for group in 0..self.groups {
+            let (windows, first) = (windows(group), group * outputs);
+            let a = self.lhs(&windows, &input);
+            let a = if input.is_bf16 { Lhs::Bf16(&a) } else { a };
             let post_ops: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_column(first)).collect();
-            let gemm = Gemm {
-                m: self.batch * self.positions(),
-                n: outputs,
-                k: self.taps() * inputs,
-                a: if input.is_bf16 { Lhs::Bf16(&a) } else { a },
-                b: self.rhs(filters, group),
-                c_stride: self.outputs,
-                precision: self.gemm_precision(),
-                post_ops: &post_ops,
-            };
+            let gemm = self.gemm(a, self.rhs(filters, group), &post_ops);
             gemm.run_to(threads, scratch, output.after(first));
+        }
+    }
+
+    /// The GEMM of a group.
+    fn gemm<'a>(&self, a: Lhs<'a>, b: Rhs<'a>, post_ops: &'a [PostOp<'a>]) -> Gemm<'a> {
+        let (inputs, outputs) = self.group();
+        Gemm {
+            m: self.batch * self.positions(),
+            n: outputs,
+            k: self.taps() * inputs,
+            a,
+            b,
+            c_stride: self.outputs,
+            precision: self.gemm_precision(),
+            post_ops,
         }
     }
 

@@ -216,7 +216,7 @@ impl<'a> TileDriver<'a> {
 
 /// Rows of the next block: as many as fit the registers, since the first pass reads B from memory.
 /// If the last block would be small, the last two share their rows evenly.
-fn block_rows(left: usize, most: usize) -> usize {
+pub(super) fn block_rows(left: usize, most: usize) -> usize {
     match left.checked_sub(most) {
         None => left,
         Some(rest) if rest > 0 && 2 * rest < most => left.div_ceil(2),

@@ -7,6 +7,7 @@
 mod activation;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
+mod block_diagonal;
 mod dequant;
 mod driver;
 mod dynamic;
@@ -31,6 +32,7 @@ mod tiling;
 mod tuning;
 
 pub(crate) use activation::Activation;
+pub(crate) use block_diagonal::BlockDiagonal;
 pub use dequant::format::{Compressed, GroupParams, WeightFormat};
 pub use dequant::pack::CompressedPanels;
 pub use dynamic::pack::DynamicPanels;

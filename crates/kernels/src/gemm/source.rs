@@ -77,6 +77,33 @@ impl Source {
         }
     }
 
+    /// The same rows, `by` elements behind, for `runs` runs of `rows` rows. `pointers` is where the
+    /// addresses go.
+    ///
+    /// # Safety
+    /// There are pointers for all runs and rows; unless they are null, there are `by` more elements.
+    pub(super) unsafe fn moved(
+        self,
+        by: usize,
+        (runs, rows): (usize, usize),
+        pointers: &mut [*const f32],
+    ) -> Source {
+        let (from, count) = match self {
+            Source::Indirect(from) => (from, runs * rows),
+            Source::Strided(from, _) => (from, runs),
+        };
+        debug_assert!(count <= pointers.len());
+        for (i, to) in pointers[..count].iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let pointer = unsafe { *from.add(i) };
+            *to = if pointer.is_null() { pointer } else { pointer.wrapping_add(by) };
+        }
+        match self {
+            Source::Indirect(_) => Source::Indirect(pointers.as_ptr()),
+            Source::Strided(_, steps) => Source::Strided(pointers.as_ptr(), steps),
+        }
+    }
+
     /// The address of the only row, if it is a single contiguous run.
     ///
     /// # Safety
