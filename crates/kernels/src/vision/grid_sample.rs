@@ -1,7 +1,7 @@
 //! GridSample: samples of images at given positions.
 
 use crate::base::num::Pod;
-use crate::base::par::Threads;
+use crate::base::par::{Slice, Threads};
 use crate::math::real::Real;
 use crate::nn::interpolate::Pixel;
 
@@ -45,6 +45,12 @@ pub struct Images {
 
 /// Samples that are worth a second thread.
 const GRAIN: usize = 2 << 10;
+
+/// Samples whose positions are computed at a time, for some channels.
+const BLOCK: usize = 64;
+
+/// Channels that share the computed positions.
+const CHANNELS: usize = 32;
 
 /// An element outside the image, which is 0.
 const MISSING: usize = usize::MAX;
@@ -104,34 +110,32 @@ impl Images {
         assert!(out == 0 || data > 0, "there is nothing to sample");
     }
 
-    /// Writes `value(image, place)` for every output element. `place` computes what the channels
-    /// share from a position; it is stored if there are several channels.
-    fn each<T: Pod, P: Copy + Send + Sync>(
+    /// Calls `block(positions, sample)` for each block of samples and some channels. It returns a
+    /// function that computes the samples of one channel from its image.
+    fn each<T: Pod, F: FnMut(&[T], &mut [T])>(
         &self,
         threads: &Threads,
         (data, grid): (&[T], &[f32]),
         out: &mut [T],
-        place: impl Fn(&[f32; 2]) -> P + Sync,
-        value: impl Fn(&[T], &P) -> T + Sync,
+        block: impl Fn(&[[f32; 2]]) -> F + Sync,
     ) {
-        let Images { channels, height, width, count, .. } = *self;
+        let Images { batch, channels, height, width, count } = *self;
         let (positions, size) = (grid.as_chunks::<2>().0, height * width);
-        let mut places = vec![None; if channels > 1 { positions.len() } else { 0 }];
-        threads.par_chunks_mut(&mut places, 1, GRAIN, |first, part| {
-            part.iter_mut().zip(&positions[first..]).for_each(|(to, at)| *to = Some(place(at)));
-        });
-        threads.par_chunks_mut(out, 1, GRAIN, |first, part| {
-            let mut done = 0;
-            while done < part.len() {
-                let (image, sample) = ((first + done) / count, (first + done) % count);
-                let some = (count - sample).min(part.len() - done);
-                let (from, at) = (&data[image * size..][..size], image / channels * count + sample);
-                let (positions, to) = (&positions[at..][..some], &mut part[done..][..some]);
-                for (i, (to, position)) in to.iter_mut().zip(positions).enumerate() {
-                    let kept = places.get(at + i).copied().flatten();
-                    *to = value(from, &kept.unwrap_or_else(|| place(position)));
+        let (blocks, groups) = (count.div_ceil(BLOCK), channels.div_ceil(CHANNELS));
+        let out = Slice::new(out);
+        let grain = GRAIN.div_ceil(BLOCK * channels.clamp(1, CHANNELS));
+        threads.par_ranges(batch * groups * blocks, grain, |range| {
+            for part in range {
+                let (first, image) = (part % blocks * BLOCK, part / blocks);
+                let (image, group) = (image / groups, image % groups * CHANNELS);
+                let samples = BLOCK.min(count - first);
+                let mut sample = block(&positions[image * count + first..][..samples]);
+                for channel in group..channels.min(group + CHANNELS) {
+                    let channel = image * channels + channel;
+                    // SAFETY: the samples of each block and channel are disjoint.
+                    let to = unsafe { out.part(channel * count + first, samples) };
+                    sample(&data[channel * size..][..size], to);
                 }
-                done += some;
             }
         });
     }
@@ -153,13 +157,16 @@ impl Images {
             let at = sampling.position(coordinate, size).round_ties_even();
             sampling.outside.element(whole(at), size)
         };
-        let place = |at: &[f32; 2]| match (element(at[1], height), element(at[0], width)) {
-            (MISSING, _) | (_, MISSING) => MISSING,
-            (y, x) => y * width + x,
-        };
-        self.each(threads, (data, grid), out, place, |image, place| match *place {
-            MISSING => T::default(),
-            place => image[place],
+        self.each(threads, (data, grid), out, |positions| {
+            let mut elements = [MISSING; BLOCK];
+            for (to, [x, y]) in elements.iter_mut().zip(positions) {
+                *to = flat(element(*y, height), element(*x, width), width);
+            }
+            move |image, to| {
+                for (to, element) in to.iter_mut().zip(elements) {
+                    *to = image.get(element).copied().unwrap_or_default();
+                }
+            }
         });
     }
 
@@ -172,32 +179,99 @@ impl Images {
         &self,
         threads: &Threads,
         sampling: Sampling,
-        weights: impl Fn(f32) -> [f32; N] + Sync,
+        weights: fn(f32) -> [f32; N],
         (data, grid): (&[T], &[f32]),
         out: &mut [T],
     ) {
         self.check(data.len(), grid.len(), out.len());
-        let (height, width) = (self.height, self.width);
-        let sum = |value: f32| <T::Sum as Real>::of(value.into());
-        let axis = |coordinate, size| {
-            let (elements, part) = sampling.neighbours::<N>(coordinate, size);
-            (elements, weights(part).map(sum))
-        };
-        let place = |at: &[f32; 2]| (axis(at[1], height), axis(at[0], width));
-        self.each(threads, (data, grid), out, place, |image, (across, along)| {
-            let ((rows, row_weights), (columns, column_weights)) = (across, along);
-            let mut total = sum(0.0);
-            for (y, v) in rows.iter().zip(row_weights) {
-                let mut row = sum(0.0);
-                for (x, w) in columns.iter().zip(column_weights) {
-                    if *y != MISSING && *x != MISSING {
-                        row = row + *w * image[y * width + x].load();
-                    }
+        self.each(threads, (data, grid), out, |positions| {
+            let neighbours = Neighbours::of(self, sampling, weights, positions);
+            move |image, to| {
+                if neighbours.are_all_there {
+                    neighbours.sums::<T, false>(image, to);
+                } else {
+                    neighbours.sums::<T, true>(image, to);
                 }
-                total = total + *v * row;
             }
-            T::from_f64(total.to_f64())
         });
+    }
+}
+
+/// The element of an image at a row and a column.
+fn flat(row: usize, column: usize, width: usize) -> usize {
+    if row == MISSING || column == MISSING { MISSING } else { row * width + column }
+}
+
+/// `N` by `N` elements around each position of a block, and their weights.
+struct Neighbours<const N: usize> {
+    /// Elements of the image, row by row.
+    elements: [[[usize; BLOCK]; N]; N],
+    /// The weights of the rows.
+    across: [[f32; BLOCK]; N],
+    /// The weights of the columns.
+    along: [[f32; BLOCK]; N],
+    /// Whether no element is outside the image.
+    are_all_there: bool,
+    /// Elements of the image.
+    size: usize,
+}
+
+impl<const N: usize> Neighbours<N> {
+    fn of(
+        images: &Images,
+        sampling: Sampling,
+        weights: fn(f32) -> [f32; N],
+        positions: &[[f32; 2]],
+    ) -> Neighbours<N> {
+        let Images { height, width, .. } = *images;
+        let mut neighbours = Neighbours {
+            elements: [[[MISSING; BLOCK]; N]; N],
+            across: [[0.0; BLOCK]; N],
+            along: [[0.0; BLOCK]; N],
+            are_all_there: true,
+            size: height * width,
+        };
+        for (i, [x, y]) in positions.iter().enumerate() {
+            let (rows, part) = sampling.neighbours::<N>(*y, height);
+            let across = weights(part);
+            let (columns, part) = sampling.neighbours::<N>(*x, width);
+            let along = weights(part);
+            for k in 0..N {
+                neighbours.across[k][i] = across[k];
+                neighbours.along[k][i] = along[k];
+                for (l, column) in columns.iter().enumerate() {
+                    let element = flat(rows[k], *column, width);
+                    neighbours.elements[k][l][i] = element;
+                    neighbours.are_all_there &= element != MISSING;
+                }
+            }
+        }
+        neighbours
+    }
+
+    /// The weighted sums of one image. `CHECKED` says that elements may be outside.
+    fn sums<T: Pixel, const CHECKED: bool>(&self, image: &[T], to: &mut [T]) {
+        assert!(image.len() == self.size && self.size > 0 && (CHECKED || self.are_all_there));
+        let weight = |value: f32| <T::Sum as Real>::of(value.into());
+        let zero = weight(0.0);
+        for (i, to) in to.iter_mut().enumerate().take(BLOCK) {
+            let mut total = zero;
+            for k in 0..N {
+                let mut row = zero;
+                for l in 0..N {
+                    let element = self.elements[k][l][i];
+                    let is_there = !CHECKED || element != MISSING;
+                    let element = if is_there { element } else { 0 };
+                    debug_assert!(element < self.size);
+                    // SAFETY: elements that are not missing are within the image, which has one.
+                    let value = unsafe { image.get_unchecked(element) }.load();
+                    let product = weight(self.along[l][i]) * value;
+                    row = row + if is_there { product } else { zero };
+                }
+                total = total + weight(self.across[k][i]) * row;
+            }
+            *to = T::from_f64(total.to_f64());
+        }
     }
 }
 

@@ -37,9 +37,6 @@ pub struct Align {
     pub max: bool,
 }
 
-/// From this many channels on, maps are transposed to NHWC if there are enough samples.
-const TURNED: usize = 8;
-
 /// The most samples per bin, so that memory for them is bounded.
 pub const MOST_SAMPLES: usize = 1 << 20;
 
@@ -120,7 +117,9 @@ impl Align {
         let most = regions.iter().map(|r| r.samples.0 * r.samples.1).max().unwrap_or(0);
         let bins = self.bins.0 * self.bins.1;
         let work = (batches, maps.channels * bins, 4 * most);
-        let channels_last = self.channels_last(threads, &maps, &regions);
+        let reads = regions.iter().map(|r| bins.saturating_mul(4 * r.samples.0 * r.samples.1));
+        let reads = reads.fold(0, usize::saturating_add);
+        let channels_last = ChannelsLast::if_it_pays(threads, &maps, reads);
         each_box(threads, work, to, |index, batch, to| {
             let region = &regions[index];
             let (mut samples, mut pooled) = (Vec::new(), vec![T::Wide::default(); maps.channels]);
@@ -141,24 +140,6 @@ impl Align {
             }
         });
         Ok(())
-    }
-
-    /// The maps as NHWC, if there are enough samples for it to pay: the transpose costs about as
-    /// much as reading each element twice.
-    fn channels_last<T: StoredReal>(
-        &self,
-        threads: &Threads,
-        maps: &Maps<'_, T>,
-        regions: &[Region<T::Wide>],
-    ) -> Option<ChannelsLast<T::Wide>> {
-        if maps.channels < TURNED || maps.data.is_empty() {
-            return None;
-        }
-        let bins = self.bins.0 * self.bins.1;
-        let reads = regions.iter().map(|r| bins.saturating_mul(4 * r.samples.0 * r.samples.1));
-        let reads = reads.fold(0usize, usize::saturating_add);
-        let pays = reads / 2 >= maps.data.len() / maps.channels;
-        pays.then(|| ChannelsLast::new(threads, maps))
     }
 
     /// The maximum or the sum of the samples of a bin. Those outside the maps are 0.

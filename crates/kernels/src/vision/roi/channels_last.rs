@@ -1,6 +1,6 @@
 //! Feature maps in NHWC, so that the channels of a sample are contiguous.
 
-use super::{Maps, Sample};
+use super::{Maps, Sample, Window, larger};
 use crate::base::par::Threads;
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
@@ -9,8 +9,12 @@ use crate::multiversion;
 pub(super) struct ChannelsLast<W> {
     data: Vec<W>,
     channels: usize,
+    width: usize,
     plane: usize,
 }
+
+/// From this many channels on, maps are transposed if enough elements are read.
+const LEAST_CHANNELS: usize = 8;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
@@ -19,8 +23,21 @@ const GRAIN: usize = 16 << 10;
 const POSITIONS: usize = 16;
 
 impl<W: Real> ChannelsLast<W> {
+    /// Transposes maps, if that pays when `reads` elements of each channel are read: it costs about
+    /// as much as reading each element twice.
+    pub(super) fn if_it_pays<T: StoredReal<Wide = W>>(
+        threads: &Threads,
+        maps: &Maps<'_, T>,
+        reads: usize,
+    ) -> Option<Self> {
+        let pays = !maps.data.is_empty()
+            && maps.channels >= LEAST_CHANNELS
+            && reads / 2 >= maps.data.len() / maps.channels;
+        pays.then(|| ChannelsLast::new(threads, maps))
+    }
+
     /// Transposes maps of at least one channel and one element.
-    pub(super) fn new<T: StoredReal<Wide = W>>(threads: &Threads, maps: &Maps<'_, T>) -> Self {
+    fn new<T: StoredReal<Wide = W>>(threads: &Threads, maps: &Maps<'_, T>) -> Self {
         let (channels, plane) = (maps.channels, maps.height * maps.width);
         let mut data = vec![W::default(); maps.data.len()];
         threads.par_chunks_mut(&mut data, channels, GRAIN, |first, part| {
@@ -37,19 +54,33 @@ impl<W: Real> ChannelsLast<W> {
                 position += some;
             }
         });
-        ChannelsLast { data, channels, plane }
+        ChannelsLast { data, channels, width: maps.width, plane }
     }
 
     /// The sums of samples for all channels, or their maxima above 0.
     pub(super) fn pool(&self, batch: usize, samples: &[Sample<W>], max: bool, to: &mut [W]) {
-        let size = self.plane * self.channels;
-        let map = &self.data[batch * size..][..size];
+        let map = self.map(batch);
         to.fill(W::of(0.0));
         if max { largest(map, samples, to) } else { sums(map, samples, to) }
+    }
+
+    /// The maxima of a window for all channels; 0 if it is empty.
+    pub(super) fn largest(&self, batch: usize, window: &Window, to: &mut [W]) {
+        let is_empty = window.area() == 0;
+        to.fill(W::of(if is_empty { 0.0 } else { f64::NEG_INFINITY }));
+        if !is_empty {
+            largest_of_window(self.map(batch), self.width, window, to);
+        }
+    }
+
+    fn map(&self, batch: usize) -> &[W] {
+        let size = self.plane * self.channels;
+        &self.data[batch * size..][..size]
     }
 }
 
 multiversion! {
+    vectors if size_of::<W>() <= size_of::<f32>();
     /// Adds samples to one sum per channel.
     fn sums<W: Real>(map: &[W], samples: &[Sample<W>], to: &mut [W]) {
         each(map, samples, to, |sum, x| sum + x);
@@ -57,9 +88,26 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<W>() <= size_of::<f32>();
     /// The maximum of `to` and the samples, for each channel.
     fn largest<W: Real>(map: &[W], samples: &[Sample<W>], to: &mut [W]) {
         each(map, samples, to, |max, x| if x > max { x } else { max });
+    }
+}
+
+multiversion! {
+    vectors if size_of::<W>() <= size_of::<f32>();
+    /// The maximum of `to` and the elements of a window, for each channel.
+    fn largest_of_window<W: Real>(map: &[W], width: usize, window: &Window, to: &mut [W]) {
+        let channels = to.len();
+        for row in window.rows.start..window.rows.end {
+            for column in window.columns.start..window.columns.end {
+                let element = &map[(row * width + column) * channels..][..channels];
+                for i in 0..channels {
+                    to[i] = larger(to[i], element[i]);
+                }
+            }
+        }
     }
 }
 

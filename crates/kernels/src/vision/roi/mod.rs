@@ -16,6 +16,7 @@ pub use position_pool::{Offsets, PositionMode, PositionPool};
 use crate::base::num::Stored;
 use crate::base::par::Threads;
 use crate::math::real::{Real, StoredReal};
+use std::ops::Range;
 
 /// Feature maps: `[batch, channels, height, width]`.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +75,26 @@ impl<W: Real> Sample<W> {
         let [a, b, c, d] = [0, 1, 2, 3].map(|i| self.weights[i] * plane[self.at[i]].widen());
         a + b + c + d
     }
+}
+
+/// Rows and columns of a plane.
+#[derive(Clone, Debug)]
+struct Window {
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Window {
+    /// Number of elements.
+    fn area(&self) -> usize {
+        self.rows.len() * self.columns.len()
+    }
+}
+
+/// The larger of two values; NaN if the second is.
+#[inline(always)]
+fn larger<W: Real>(best: W, x: W) -> W {
+    if best >= x { best } else { x }
 }
 
 /// Elements read that are worth a second thread.
