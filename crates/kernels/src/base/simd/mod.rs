@@ -229,7 +229,7 @@ pub(crate) fn prefetch(line: *const f32) {
 
 /// The same pointer, with its origin hidden from the compiler.
 #[inline(always)]
-#[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read through it")]
+#[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read through it here")]
 pub(crate) fn opaque(pointer: *const f32) -> *const f32 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
@@ -249,6 +249,14 @@ pub(crate) fn opaque(pointer: *const f32) -> *const f32 {
 #[inline(always)]
 pub(crate) fn opaque_index(at: usize) -> usize {
     opaque(std::ptr::without_provenance(at)).addr()
+}
+
+/// The same value, in memory. It keeps the compiler from computing sums of lanes in another layout,
+/// for which it would gather the elements that are added.
+#[inline(always)]
+pub(crate) fn opaque_ref<T>(value: &T) -> &T {
+    // SAFETY: the pointer is that of the reference.
+    unsafe { &*opaque(std::ptr::from_ref(value).cast()).cast() }
 }
 
 /// Four lanes in portable Rust.

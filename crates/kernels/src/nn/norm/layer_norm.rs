@@ -4,7 +4,7 @@
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
-use crate::base::simd::{TRANSPOSE_DIM, opaque_index, transpose_16x16};
+use crate::base::simd::{TRANSPOSE_DIM, opaque_index, opaque_ref, transpose_16x16};
 use crate::base::slices::{Block, GRAIN, LANES, LONG_ROW, Lanes, Slices, each, met};
 use crate::gemm::{PostOp, apply_post_ops, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
@@ -54,7 +54,7 @@ pub fn normalize_rows(
     assert_eq!(rows * columns, io.len(), "a row is not whole");
     // Longer rows are summed in parts.
     let are_short = (1..=LONG_ROW).contains(&columns);
-    if are_short && columns.is_multiple_of(LANES) && normalization.divisor != Divisor::One {
+    if are_short && columns >= LANES && normalization.divisor != Divisor::One {
         let at_once = if columns <= SHORT_ROW { ROWS_AT_ONCE } else { LONG_ROWS_AT_ONCE };
         let grain = GRAIN.div_ceil(at_once * columns);
         return threads.par_ranges(rows.div_ceil(at_once), grain, |groups| {
@@ -85,7 +85,7 @@ const LONG_ROWS_AT_ONCE: usize = 4;
 const SHORT_ROW: usize = 256;
 
 multiversion! {
-    /// Normalises up to [`ROWS_AT_ONCE`] rows of whole groups of [`LANES`], with the bits of
+    /// Normalises up to [`ROWS_AT_ONCE`] rows of at least [`LANES`] elements, with the bits of
     /// [`normalize_block`].
     fn normalize_some(io: &mut InOut<'_, f32>, columns: usize, normalization: Normalization) {
         let rows = io.len() / columns;
@@ -94,46 +94,70 @@ multiversion! {
             Ok((from, _)) => from,
         };
         let mut moments = [(0f32, 0f32); ROWS_AT_ONCE];
-        match rows {
-            ROWS_AT_ONCE => moments = row_moments::<ROWS_AT_ONCE>(from, columns, normalization),
-            LONG_ROWS_AT_ONCE => moments[..LONG_ROWS_AT_ONCE].copy_from_slice(&row_moments::<LONG_ROWS_AT_ONCE>(from, columns, normalization)),
+        match (rows, columns % LANES) {
+            (ROWS_AT_ONCE, 0) => moments = row_moments::<_, false>(from, columns, normalization),
+            (ROWS_AT_ONCE, _) => moments = row_moments::<_, true>(from, columns, normalization),
+            (LONG_ROWS_AT_ONCE, 0) => {
+                let some: [_; LONG_ROWS_AT_ONCE] =
+                    row_moments::<_, false>(from, columns, normalization);
+                moments[..LONG_ROWS_AT_ONCE].copy_from_slice(&some);
+            }
             _ => {
-                for (of, row) in moments.iter_mut().zip(from.chunks_exact(columns)) {
-                    [*of] = row_moments::<1>(row, columns, normalization);
+                for row in 0..rows {
+                    let from = &from[row * columns..];
+                    [moments[row]] = row_moments::<1, true>(from, columns, normalization);
                 }
             }
         }
+        let whole = columns - columns % LANES;
         for row in 0..rows {
             let (mean, scale) = moments[row];
-            for at in (row * columns..(row + 1) * columns).step_by(LANES) {
+            let first = row * columns;
+            // The last group overlaps the one before, which may be overwritten.
+            let last: [f32; LANES] = io.load(first + columns - LANES);
+            for at in (first..first + whole).step_by(LANES) {
                 let at = opaque_index(at);
-                let mut x: [f32; LANES] = io.load(at);
-                for i in 0..LANES {
-                    x[i] = (x[i] - mean) * scale;
-                }
-                io.store(at, x);
+                let x: [f32; LANES] = io.load(at);
+                io.store(at, each(x, |x| (x - mean) * scale));
+            }
+            if whole < columns {
+                io.store(first + columns - LANES, each(last, |x| (x - mean) * scale));
             }
         }
     }
 }
 
-/// For each of `R` rows, what to subtract from its elements, and the factor of the differences.
+/// For each of the first `R` rows, what to subtract from its elements, and the factor of the
+/// differences. Unless `REST`, rows are whole groups of [`LANES`].
 #[inline(always)]
-fn row_moments<const R: usize>(
+fn row_moments<const R: usize, const REST: bool>(
     from: &[f32],
     columns: usize,
     normalization: Normalization,
 ) -> [(f32, f32); R] {
-    let count = columns as f32;
+    let (count, rest) = (columns as f32, if REST { columns % LANES } else { 0 });
+    let whole = columns - rest;
+    // The bits of the elements in the last group of a row; the others are 0.
+    let mut mask = [0u32; LANES];
+    mask[..rest].fill(u32::MAX);
+    let masked = |x: f32, i: usize| f32::from_bits(x.to_bits() & mask[i]);
     let mut means = [0f32; R];
     if normalization.center {
         let mut sums = [[0f32; LANES]; R];
-        for at in (0..columns).step_by(LANES) {
+        for at in (0..whole).step_by(LANES) {
             let at = opaque_index(at);
             for r in 0..R {
                 let x = &from[r * columns + at..][..LANES];
                 for i in 0..LANES {
                     sums[r][i] += x[i];
+                }
+            }
+        }
+        if rest > 0 {
+            for r in 0..R {
+                let x = leading(&from[r * columns + whole..]);
+                for i in 0..LANES {
+                    sums[r][i] += masked(x[i], i);
                 }
             }
         }
@@ -143,12 +167,21 @@ fn row_moments<const R: usize>(
         }
     }
     let mut squares = [[0f32; LANES]; R];
-    for at in (0..columns).step_by(LANES) {
+    for at in (0..whole).step_by(LANES) {
         let at = opaque_index(at);
         for r in 0..R {
             let x = &from[r * columns + at..][..LANES];
             for i in 0..LANES {
                 let d = x[i] - means[r];
+                squares[r][i] += d * d;
+            }
+        }
+    }
+    if rest > 0 {
+        for r in 0..R {
+            let x = leading(&from[r * columns + whole..]);
+            for i in 0..LANES {
+                let d = masked(x[i] - means[r], i);
                 squares[r][i] += d * d;
             }
         }
@@ -164,10 +197,24 @@ fn row_moments<const R: usize>(
     moments
 }
 
+/// The first [`LANES`] elements, as many as there are; the others are 0.
+#[inline(always)]
+fn leading(from: &[f32]) -> [f32; LANES] {
+    if let Some(all) = from.first_chunk() {
+        return *all;
+    }
+    let mut x = [0.0; LANES];
+    for i in 0..from.len() {
+        x[i] = from[i];
+    }
+    x
+}
+
 /// The sum of each row's lanes, added as [`met`] does.
 #[inline(always)]
 fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
     let mut totals = [0f32; R];
+    let lanes = opaque_ref(lanes);
     if R != TRANSPOSE_DIM {
         for r in 0..R {
             totals[r] = met(lanes[r], |a, b| a + b)[0];
@@ -178,8 +225,9 @@ fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
+            let upper = transposed[opaque_index(i + half)];
             for r in 0..TRANSPOSE_DIM {
-                transposed[i][r] += transposed[i + half][r];
+                transposed[i][r] += upper[r];
             }
         }
         half /= 2;
@@ -189,6 +237,7 @@ fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     fn normalize_block<T: StoredReal>(block: &mut Block<'_, T>, normalization: Normalization, count: usize) {
         let (mean, scale) = moments(block, normalization, count);
         match normalization.divisor {
@@ -285,6 +334,7 @@ pub fn normalize_groups<T: StoredReal>(
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     fn group_block<T: StoredReal>(
         block: &mut Block<'_, T>,
         eps: f64,
@@ -340,6 +390,7 @@ pub fn normalize_batch<T: StoredReal>(
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     fn batch_block<T: StoredReal>(
         block: &mut Block<'_, T>,
         mean: Lanes<T::Wide>,
@@ -394,7 +445,9 @@ mod tests {
 
     #[test]
     fn rows_have_the_same_bits() {
-        for (rows, columns) in [(1, 16), (4, 96), (11, 48), (6, 21), (40, 1), (1, 1), (2, 16_400)] {
+        let sizes = [(1, 16), (4, 96), (11, 48), (6, 21), (40, 1), (1, 1), (2, 16_400)];
+        let with_rest = [(37, 24), (20, 17), (19, 255), (7, 301), (4, 1000)];
+        for (rows, columns) in sizes.into_iter().chain(with_rest) {
             let from = values(rows * columns);
             for center in [true, false] {
                 let normalization =

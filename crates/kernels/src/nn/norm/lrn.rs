@@ -91,6 +91,7 @@ struct Curve {
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     fn divide<T: StoredReal>(
         from: &[T],
         sums: &[T::Wide],
