@@ -167,10 +167,11 @@ pub fn force(isa: Isa) {
 ///
 /// Functions that the body calls must be `#[inline(always)]` to be compiled with it.
 /// `wide if CONDITION;` before the function says when AVX-512 pays for code of its own; otherwise
-/// AVX2 is used.
+/// AVX2 is used. `vectors if CONDITION;` says when AVX2 does: no network waits for rows of f64 or
+/// of 64-bit integers, and code for them would be a tenth of the kernels.
 #[macro_export]
 macro_rules! multiversion {
-    (wide if $wide:expr; $(#[$meta:meta])* $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),+ $(,)?>)?
+    (wide if $wide:expr, vectors if $vectors:expr; $(#[$meta:meta])* $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),+ $(,)?>)?
      ($($arg:ident : $type:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
         #[allow(clippy::too_many_arguments)]
@@ -196,15 +197,21 @@ macro_rules! multiversion {
             match $crate::isa::isa() {
                 // SAFETY: `isa()` is what the CPU has.
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx if $wide => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
+                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx if $vectors && $wide => unsafe { avx512 $(::<$($generic),+>)? ($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx | $crate::isa::Isa::Avx2 => unsafe { avx2 $(::<$($generic),+>)? ($($arg),*) },
+                $crate::isa::Isa::Avx512 | $crate::isa::Isa::Amx | $crate::isa::Isa::Avx2 if $vectors => unsafe { avx2 $(::<$($generic),+>)? ($($arg),*) },
                 _ => body $(::<$($generic),+>)? ($($arg),*),
             }
         }
     };
+    (wide if $wide:expr; $($function:tt)*) => {
+        $crate::multiversion! { wide if $wide, vectors if true; $($function)* }
+    };
+    (vectors if $vectors:expr; $($function:tt)*) => {
+        $crate::multiversion! { wide if true, vectors if $vectors; $($function)* }
+    };
     ($($function:tt)*) => {
-        $crate::multiversion! { wide if true; $($function)* }
+        $crate::multiversion! { wide if true, vectors if true; $($function)* }
     };
 }

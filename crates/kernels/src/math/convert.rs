@@ -67,6 +67,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<W>() == size_of::<f32>() || size_of::<D::Wide>() == size_of::<f32>();
     /// Narrows each value.
     ///
     /// # Panics

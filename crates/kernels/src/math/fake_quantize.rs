@@ -101,6 +101,7 @@ fn round_one<T: StoredReal>(
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     /// Rounds elements by limits; `of_each` says which limits each element has of its own.
     fn round_each<T: StoredReal>(
         io: InOut<'_, T>,
@@ -209,6 +210,7 @@ fn rows<T: StoredReal, F: Rounding<T::Wide>, const P: usize>(
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     fn round<T: StoredReal, F: Rounding<T::Wide>>(io: InOut<'_, T>, f: F) {
         let mut io = io;
         let (len, mut at) = (io.len(), 0);

@@ -1,6 +1,6 @@
 //! Functions of one element, each written once as a formula over [`Real`].
 
-use crate::base::num::Stored;
+use crate::base::num::{Pod, Stored};
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::slices::{LANES, each};
@@ -54,8 +54,7 @@ macro_rules! formulas {
             match function {
                 $(Unary::$name { $($p),* } => {
                     let f = formula::$name { $($p),* };
-                    // SAFETY: the ranges are disjoint.
-                    threads.par_ranges(io.len(), GRAIN, |r| map_f32(f, unsafe { io.part(r) }));
+                    in_parts(threads, io, &|part| map_f32(f, part));
                 })*
             }
         }
@@ -65,12 +64,17 @@ macro_rules! formulas {
             match function {
                 $(Unary::$name { $($p),* } => {
                     let f = formula::$name { $($p),* };
-                    // SAFETY: the ranges are disjoint.
-                    threads.par_ranges(io.len(), GRAIN, |r| map_f64(f, unsafe { io.part(r) }));
+                    in_parts(threads, io, &|part| map_f64(f, part));
                 })*
             }
         }
     };
+}
+
+/// Divides elements among threads. Compiled once for all functions.
+fn in_parts<T: Pod>(threads: &Threads, io: &mut InOut<'_, T>, map: &(dyn Fn(InOut<'_, T>) + Sync)) {
+    // SAFETY: the ranges are disjoint.
+    threads.par_ranges(io.len(), GRAIN, |range| map(unsafe { io.part(range) }));
 }
 
 multiversion! {

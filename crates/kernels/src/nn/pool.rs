@@ -237,7 +237,7 @@ impl Pool {
 }
 
 multiversion! {
-    wide if size_of::<T>() == size_of::<f32>();
+    wide if size_of::<T>() == size_of::<f32>(), vectors if size_of::<T>() <= size_of::<f32>();
     /// Computes whole output rows, from row `first` on.
     fn rows<F: Fold<T::Wide>, T: Pooled>(f: F, pool: &Pool, first: usize, from: &[T], to: &mut [T]) {
         let width = &pool.axes[2];

@@ -466,6 +466,7 @@ impl<R: Number> Walk<'_, '_, R> {
 }
 
 multiversion! {
+    vectors if size_of::<R>() <= size_of::<f32>();
     /// `y = (y + b) + x`.
     fn add<R: Real>(x: &[R], b: &[R], y: &mut [R]) {
         for ((y, x), b) in y.iter_mut().zip(x).zip(b) {
@@ -475,6 +476,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<R>() <= size_of::<f32>();
     /// `y = y x`.
     fn multiply<R: Real>(x: &[R], y: &mut [R]) {
         for (y, x) in y.iter_mut().zip(x) {
@@ -484,6 +486,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<R>() <= size_of::<f32>();
     /// `y = (y + b) x`.
     fn shift_and_scale<R: Real>(b: &[R], x: &[R], y: &mut [R]) {
         for ((y, b), x) in y.iter_mut().zip(b).zip(x) {
@@ -493,6 +496,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<R>() <= size_of::<f32>();
     /// `c = f c + i n`.
     fn remember<R: Real>(f: &[R], i: &[R], n: &[R], c: &mut [R]) {
         for (((c, f), i), n) in c.iter_mut().zip(f).zip(i).zip(n) {
@@ -502,6 +506,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<R>() <= size_of::<f32>();
     /// `h = (1 - z') n + z' h` with `z' = (1 - score) z`.
     fn blend<R: Real>(score: R, z: &[R], n: &[R], h: &mut [R]) {
         let share = R::of(1.0) - score;

@@ -58,6 +58,7 @@ fn largest<T: StoredReal>(block: &mut Block<'_, T>) -> Lanes<T::Wide> {
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     fn softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
         let top = largest(block);
         let zero = T::Wide::default();
@@ -98,6 +99,7 @@ fn strided<T: StoredReal>(threads: &Threads, along: AlongAxis, io: &InOut<'_, T>
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     /// Softmax of some columns of a matrix of `rows`, with the bits of [`softmax_block`].
     fn strided_tile<T: StoredReal>(io: &mut InOut<'_, T>, rows: usize, columns: Range<usize>) {
         let width = io.len() / rows;
@@ -187,6 +189,7 @@ fn set_lanes<T: StoredReal>(io: &mut InOut<'_, T>, at: usize, count: usize, lane
 const SHORT: usize = LANES / 4;
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     /// Softmax of rows of `width` ≤ [`SHORT`] elements; the bits are those of [`narrow_rows`].
     fn short_rows<T: StoredReal>(io: InOut<'_, T>, width: usize) {
         match width {
@@ -262,6 +265,7 @@ fn softmax_of_lanes<W: Real, const N: usize>(columns: &mut [Lanes<W>; N]) {
 const NARROW: usize = 4 * LANES;
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     /// Softmax of rows of `width` elements.
     fn narrow_rows<T: StoredReal>(io: InOut<'_, T>, width: usize) {
         let mut io = io;
@@ -363,6 +367,7 @@ fn some_rows<W: Real, const R: usize>(rows: &mut [W], layout: RowLayout) {
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     fn log_softmax_block<T: StoredReal>(block: &mut Block<'_, T>) {
         let top = largest(block);
         let zero = T::Wide::default();

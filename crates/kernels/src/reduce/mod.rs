@@ -9,7 +9,7 @@ pub mod cum_sum;
 mod fold;
 pub mod segment;
 
-use crate::base::num::{Stored, Wide as _};
+use crate::base::num::{Bool, Stored, Wide as _};
 use crate::base::par::Threads;
 use crate::base::slices::{LONG_ROW, PART, Pairs, position};
 use crate::math::arithmetic::Arithmetic;
@@ -35,6 +35,11 @@ pub enum Reduction {
     L1,
     /// Square root of the sum of squares.
     L2,
+}
+
+/// What is computed from booleans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logic {
     /// Whether all are true.
     And,
     /// Whether any is true.
@@ -95,8 +100,17 @@ impl ReducePlan {
             Reduction::Min => self.reduce(threads, Min, from, to),
             Reduction::L1 => self.reduce(threads, L1, from, to),
             Reduction::L2 => self.reduce(threads, L2, from, to),
-            Reduction::And => self.reduce(threads, And, from, to),
-            Reduction::Or => self.reduce(threads, Or, from, to),
+        }
+    }
+
+    /// As [`ReducePlan::run`], of booleans.
+    ///
+    /// # Panics
+    /// When the slices do not have the sizes of the plan.
+    pub fn run_logic(&self, threads: &Threads, logic: Logic, from: &[Bool], to: &mut [Bool]) {
+        match logic {
+            Logic::And => self.reduce(threads, And, from, to),
+            Logic::Or => self.reduce(threads, Or, from, to),
         }
     }
 
@@ -121,7 +135,9 @@ impl ReducePlan {
             }
             // Reduces over rows that are as long as the output, or as one of its parts.
             [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
-                let over = if rows < BLOCKED_ROWS { over_few } else { over_many };
+                // Integers have the same result in any order.
+                let is_few = rows < BLOCKED_ROWS || T::Wide::IS_INTEGER;
+                let over = if is_few { over_few } else { over_many };
                 for (from, to) in from.chunks(rows * len).zip(to.chunks_mut(len)) {
                     over(threads, f, from, to);
                 }
@@ -170,7 +186,7 @@ fn place(axes: &[(usize, usize)], i: usize) -> usize {
 }
 
 multiversion! {
-    wide if !T::Wide::IS_INTEGER;
+    wide if !T::Wide::IS_INTEGER, vectors if size_of::<T>() == size_of::<f32>();
     /// Reduces one row; a long one in parts. Not compiled for AVX-512 with integers: the maximum of
     /// a row would take two to five times as long.
     fn along<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T {
@@ -251,7 +267,7 @@ fn over_many<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &
             over_block(f, ReducedRows::of(block, len), 0, sums);
         }
     });
-    join(f, &mut sums, to);
+    join(threads, f, &sums, to);
 }
 
 /// Rows of which some columns are read.
@@ -306,25 +322,33 @@ pub(crate) fn add_rows(rows: ReducedRows<'_, f32>, start: usize, sums: &mut [f32
 }
 
 /// The means of columns of `count` elements. `sums` are the sums of their blocks, which are added
-/// in order; they are overwritten.
-pub(crate) fn means(count: usize, sums: &mut [f32], means: &mut [f32]) {
-    join(Sum(count), sums, means);
+/// in order.
+pub(crate) fn means(count: usize, sums: &[f32], means: &mut [f32]) {
+    join(Threads::single(), Sum(count), sums, means);
 }
 
 /// Combines the results of blocks. Too little work to be compiled for each instruction set.
-fn join<F: Fold, T: StoredScale>(f: F, sums: &mut [T::Wide], to: &mut [T]) {
-    let (all, rest) = sums.split_at_mut(to.len());
-    for block in rest.chunks_exact(all.len()) {
-        for (sum, part) in all.iter_mut().zip(block) {
-            *sum = f.meet(*sum, *part);
+fn join<F: Fold, T: StoredScale>(threads: &Threads, f: F, sums: &[T::Wide], to: &mut [T]) {
+    let len = to.len();
+    threads.par_chunks_mut(to, WIDE, GRAIN.div_ceil(BLOCKS), |first, part| {
+        for (i, to) in part.chunks_mut(WIDE).enumerate() {
+            let columns = (first + i) * WIDE..;
+            let mut all = [f.start::<T::Wide>(); WIDE];
+            let all = &mut all[..to.len()];
+            for (block, sums) in sums.chunks_exact(len).enumerate() {
+                for (sum, part) in all.iter_mut().zip(&sums[columns.clone()]) {
+                    *sum = if block == 0 { *part } else { f.meet(*sum, *part) };
+                }
+            }
+            for (to, sum) in to.iter_mut().zip(all) {
+                *to = f.finish(*sum).narrow();
+            }
         }
-    }
-    for (to, sum) in to.iter_mut().zip(all) {
-        *to = f.finish(*sum).narrow();
-    }
+    });
 }
 
 multiversion! {
+    vectors if size_of::<T>() == size_of::<f32>();
     /// Reduces columns from `start` on, at most [`WIDE`].
     fn over<F: Fold, T: StoredScale>(
         f: F, rows: ReducedRows<'_, T>, start: usize, sums: &mut [T::Wide]
@@ -471,7 +495,14 @@ mod tests {
         assert_eq!(run(Reduction::Prod, &v), 0);
         assert_eq!((run(Reduction::Max, &v), run(Reduction::Min, &v)), (5, -4));
         assert_eq!((run(Reduction::L1, &v), run(Reduction::L2, &[3, -4, 1])), (12, 5));
-        assert_eq!((run(Reduction::And, &v), run(Reduction::Or, &v)), (0, 1));
+        let truth = |logic, of: [u8; 2]| {
+            let mut to = [Bool(7)];
+            let plan = ReducePlan::new(&[2], &[0]);
+            plan.run_logic(Threads::single(), logic, &of.map(Bool), &mut to);
+            to[0].0
+        };
+        assert_eq!((truth(Logic::And, [1, 0]), truth(Logic::Or, [1, 0])), (0, 1));
+        assert_eq!((truth(Logic::And, [1, 1]), truth(Logic::Or, [0, 0])), (1, 0));
         assert_eq!(run(Reduction::Sum, &[i32::MAX, 1]), i32::MIN);
     }
 

@@ -127,6 +127,7 @@ fn cost<T: Stored<Wide: Order>>(value: T, largest: bool) -> <T::Wide as Order>::
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     /// The positions of the best elements of up to [`LANES`] neighbouring lines, of which `data`
     /// holds those of one slice.
     fn best_of_lines<T: Stored<Wide: Order>>(
@@ -152,6 +153,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<T>() <= size_of::<f32>();
     /// The position of the best element of a line; of equal elements the first is the best.
     fn best_of_line<T: Stored<Wide: Order>>(line: &[T], largest: bool) -> u32 {
         if size_of::<<T::Wide as Order>::Rank>() > size_of::<u32>() {

@@ -8,7 +8,7 @@ use infer::ops::reduce::{Kind, Reduce};
 use infer::rules::axes;
 use kernels::convert::Element;
 use kernels::num::{Bool, Stored};
-use kernels::reduce::{ReducePlan, Reduction, Scale};
+use kernels::reduce::{Logic, ReducePlan, Reduction, Scale};
 
 impl Lower for Reduce {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -22,8 +22,8 @@ impl Lower for Reduce {
             Kind::Min => Reduction::Min,
             Kind::L1 => Reduction::L1,
             Kind::L2 => Reduction::L2,
-            Kind::LogicalAnd => Reduction::And,
-            Kind::LogicalOr => Reduction::Or,
+            Kind::LogicalAnd => return Ok(Box::new(LogicKernel { plan, logic: Logic::And })),
+            Kind::LogicalOr => return Ok(Box::new(LogicKernel { plan, logic: Logic::Or })),
         };
         let norm = matches!(reduction, Reduction::L1 | Reduction::L2);
         if plan.reduced() == 1 && !norm {
@@ -32,9 +32,6 @@ impl Lower for Reduce {
         let element_type = cx.element_type(0);
         if let (0, Some(limit)) = (plan.reduced(), limit_of_none(reduction, element_type)) {
             return Ok(Box::new(Limit(limit)));
-        }
-        if element_type == ElementType::Boolean {
-            return Ok(lower_as::<Bool>(plan, reduction));
         }
         with_type!(element_type, number T => lower_as::<T>(plan, reduction))
             .ok_or_else(|| LowerError::element_type(0, element_type))
@@ -90,6 +87,22 @@ impl<L: Stored<Wide: Scale>> Kernel for ReduceKernel<L> {
         self.lanes.output(cx, 0, |cx, to| {
             self.plan.run(cx.threads(), self.reduction, &from, to);
         });
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "reduce"
+    }
+}
+
+struct LogicKernel {
+    plan: ReducePlan,
+    logic: Logic,
+}
+
+impl Kernel for LogicKernel {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        self.plan.run_logic(cx.threads(), self.logic, cx.input::<Bool>(0), cx.output(0));
         Ok(())
     }
 

@@ -310,6 +310,7 @@ impl<W: Real + Pod> Pass<W> {
 }
 
 multiversion! {
+    vectors if size_of::<W>() <= size_of::<f32>();
     /// Sums along a row. Without `ends`, each element has two taps.
     fn along<W: Real>(
         from: &[W],
@@ -338,6 +339,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<W>() <= size_of::<f32>();
     /// Sums of two rows of `inner` elements, for each row of the output.
     fn pairs<W: Real>(
         from: &[W],
@@ -358,6 +360,7 @@ multiversion! {
 }
 
 multiversion! {
+    vectors if size_of::<W>() <= size_of::<f32>();
     /// Sums of rows that are as long as the output.
     fn over<W: Real>(
         from: &[W],
