@@ -10,25 +10,13 @@ use crate::base::par::{Slice, Threads};
 use crate::math::arithmetic::Arithmetic;
 use crate::math::broadcast::Broadcast;
 use crate::math::convert::{Decoder, Element, Encoder};
-pub use row::Row;
+pub use row::{Formula, Row};
 use row::{NARROW_LANES, RowFn, lanes, vector_row};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Elements converted at a time.
 const BLOCK: usize = 128;
-
-/// A function of two elements of one type.
-pub trait Formula<T: Pod, U: Pod> {
-    /// The value for one pair.
-    fn apply(a: T, b: T) -> U;
-
-    /// The value for most pairs, without branches, and whether it is that of [`Formula::apply`].
-    #[inline(always)]
-    fn apply_near(a: T, b: T) -> (U, bool) {
-        (Self::apply(a, b), true)
-    }
-}
 
 /// Declares functions of two elements: a formula over the wide type, and the type of the result.
 macro_rules! formulas {

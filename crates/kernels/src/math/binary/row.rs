@@ -1,6 +1,5 @@
 //! A row of a function of two elements.
 
-use super::Formula;
 use crate::base::num::Pod;
 use crate::multiversion;
 
@@ -10,6 +9,18 @@ const WIDE_LANES: usize = 64;
 
 /// Elements computed together otherwise.
 pub(super) const NARROW_LANES: usize = 16;
+
+/// A function of two elements of one type.
+pub trait Formula<T: Pod, U: Pod> {
+    /// The value for one pair.
+    fn apply(a: T, b: T) -> U;
+
+    /// The value for most pairs, without branches, and whether it is that of [`Formula::apply`].
+    #[inline(always)]
+    fn apply_near(a: T, b: T) -> (U, bool) {
+        (Self::apply(a, b), true)
+    }
+}
 
 /// One row: its start in each operand, the strides, and its length.
 #[derive(Clone, Copy)]

@@ -204,9 +204,7 @@ fn leading(from: &[f32]) -> [f32; LANES] {
         return *all;
     }
     let mut x = [0.0; LANES];
-    for i in 0..from.len() {
-        x[i] = from[i];
-    }
+    x[..from.len()].copy_from_slice(from);
     x
 }
 
