@@ -81,7 +81,8 @@ impl Source {
     /// addresses go.
     ///
     /// # Safety
-    /// There are pointers for all runs and rows; unless they are null, there are `by` more elements.
+    /// There are pointers for all runs and rows; behind those that are not null lie `by` more
+    /// elements.
     pub(super) unsafe fn moved(
         self,
         by: usize,

@@ -117,7 +117,7 @@ impl Align {
         let most = regions.iter().map(|r| r.samples.0 * r.samples.1).max().unwrap_or(0);
         let bins = self.bins.0 * self.bins.1;
         let work = (batches, maps.channels * bins, 4 * most);
-        let reads = regions.iter().map(|r| bins.saturating_mul(4 * r.samples.0 * r.samples.1));
+        let reads = regions.iter().map(|r| bins.saturating_mul(4 * (r.samples.0 * r.samples.1)));
         let reads = reads.fold(0, usize::saturating_add);
         let channels_last = ChannelsLast::if_it_pays(threads, &maps, reads);
         each_box(threads, work, to, |index, batch, to| {
@@ -241,6 +241,18 @@ mod tests {
         assert_eq!(to, [33., 35.]);
         run(&align, &[4.5, 3.5, 4., 2., std::f64::consts::FRAC_PI_2], &mut to).unwrap();
         assert!((to[0] - 44.).abs() < 1e-9 && (to[1] - 24.).abs() < 1e-9, "{to:?}");
+    }
+
+    /// A box without width may have any height: it has no samples.
+    #[test]
+    fn boxes_of_no_width_are_0() {
+        let alignment = Alignment::HalfPixelForNn;
+        let align = Align { bins: (1, 1), samples: 0, scale: 1.0, alignment, max: false };
+        run(&align, &[0.0, 0.0, 0.0, 1e30], &mut [7.0]).unwrap();
+        let maps = Maps { data: &slope(), channels: 8, height: 2, width: 3 };
+        let mut to = [7.0; 8];
+        align.run(Threads::single(), maps, (&[0.0, 0.0, 0.0, 1e30], &[0]), &mut to).unwrap();
+        assert_eq!(to, [0.0; 8]);
     }
 
     /// Maps of many channels, which are transposed, give the same bits as each channel alone.

@@ -47,7 +47,7 @@ impl BoxPool {
         }
         let window = |(roi, bin)| self.window(&maps, roi, bin);
         let windows: Vec<_> = product(boxes, bins).map(window).collect();
-        let reads = windows.iter().map(Window::area).sum();
+        let reads = windows.iter().map(Window::area).fold(0, usize::saturating_add);
         let channels_last = ChannelsLast::if_it_pays(threads, &maps, reads);
         let pool = |batch, window: &Window, pooled: &mut [_]| match &channels_last {
             Some(maps) => maps.largest(batch, window, pooled),
