@@ -11,7 +11,7 @@ WIDTH, ROW, GAP, HEAD = 270, 26, 5, 50
 INK, PALE, PAPER, BOX, LAYER, LINE = "#1f2933", "#61707f", "#ffffff", "#f3f5f7", "#dde7f0", "#8899a8"
 # Crate, what it does, and where it stands: column, and row of its first line.
 CRATES = [
-    ("irrun", "flags, files, reports", 1, 0),
+    ("cli", "flags, files, reports", 1, 0),
     ("text", "prompt to tokens to text", 2, 0),
     ("runtime", "tensors, passes, plans, sessions", 1, 1),
     ("infer", "types, shapes and small values", 0, 1),
@@ -19,7 +19,7 @@ CRATES = [
     ("kernels", "arithmetic over slices", 2, 1),
     ("tokenize", "text to tokens and back", 1, 2),
 ]
-USES = [("irrun", "runtime"), ("irrun", "text"), ("text", "runtime"), ("runtime", "infer"), ("infer", "ir"), ("runtime", "kernels"),
+USES = [("cli", "runtime"), ("cli", "text"), ("text", "runtime"), ("runtime", "infer"), ("infer", "ir"), ("runtime", "kernels"),
         ("runtime", "tokenize")]
 
 

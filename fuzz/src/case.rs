@@ -1,8 +1,8 @@
 //! The files of suites: `case.json` and `irrun.toml`.
 
-use irrun::suite::case::Case;
-use irrun::suite::case_file::CaseFile;
-use irrun::suite::file::SuiteFile;
+use cli::suite::case::Case;
+use cli::suite::case_file::CaseFile;
+use cli::suite::file::SuiteFile;
 use std::path::Path;
 
 /// Any text is a case, a suite, or an error with a message. A text that begins with `{` is a case.

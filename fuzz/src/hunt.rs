@@ -64,5 +64,5 @@ fn both(grown: &Grown) -> Result<[Vec<Tensor>; 2], String> {
 }
 
 fn archive(path: &Path, arrays: Vec<(String, Tensor)>) -> Result<(), String> {
-    irrun::npz::write(path, &arrays).map_err(|e| e.to_string())
+    cli::npz::write(path, &arrays).map_err(|e| e.to_string())
 }

@@ -1,9 +1,9 @@
 //! Images and sound: `.png`, `.jpg` and `.wav`.
 
+use cli::media::picture::{Channels, PictureArgs};
+use cli::media::{Kind, Wanted};
 use infer::PartialShape;
 use ir::ElementType::{self, Dynamic, F32, I8, U8};
-use irrun::media::picture::{Channels, PictureArgs};
-use irrun::media::{Kind, Wanted};
 
 /// Shapes of inputs, and whether every image can be converted to them.
 const SHAPES: [(&str, bool); 7] = [

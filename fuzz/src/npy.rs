@@ -1,8 +1,8 @@
 //! Array files: `.npy`, `.npz` and `.safetensors`.
 
+use cli::npy::{Cast, from_stream, write};
+use cli::npz::Npz;
 use ir::ElementType::{self, BF16, Dynamic, F32, I4, I64, String, U1};
-use irrun::npy::{Cast, from_stream, write};
-use irrun::npz::Npz;
 use runtime::Tensor;
 
 /// The requested types.

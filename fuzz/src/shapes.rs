@@ -1,11 +1,11 @@
 //! The arguments of `--shape`, `--range` and `--set`.
 
 use super::xml::told;
+use cli::bind::Declared;
+use cli::ranges::{self, Trial};
+use cli::symbolic::{self, Symbols};
 use ir::ElementType::F32;
 use ir::{Graph, GraphBuilder};
-use irrun::bind::Declared;
-use irrun::ranges::{self, Trial};
-use irrun::symbolic::{self, Symbols};
 use std::sync::OnceLock;
 
 /// Each line is an argument: `--set=`, `--range=`, or the text of a `--shape`. Together they give

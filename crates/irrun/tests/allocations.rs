@@ -8,7 +8,7 @@
 
 mod support;
 
-use irrun::exit::Exit;
+use cli::exit::Exit;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -67,24 +67,24 @@ fn child() {
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
     MEMORY.counted.store(0, SeqCst);
     MEMORY.refused.store(nth, SeqCst);
-    let code = match irrun::usage::parse(&args) {
-        Ok(cli) => match irrun::run::run(&run_args(cli)) {
+    let code = match cli::usage::parse(&args) {
+        Ok(cli) => match cli::run::run(&run_args(cli)) {
             Ok(exit) => exit.code(),
             Err(failure) => {
-                irrun::print::note(&failure);
+                cli::print::note(&failure);
                 failure.exit.code()
             }
         },
-        Err(error) => irrun::usage::tell(&error).code(),
+        Err(error) => cli::usage::tell(&error).code(),
     };
     MEMORY.refused.store(0, SeqCst);
     eprintln!("allocations: {}", MEMORY.counted.load(SeqCst));
     std::process::exit(code.into());
 }
 
-fn run_args(cli: irrun::args::Cli) -> irrun::args::RunArgs {
+fn run_args(cli: cli::args::Cli) -> cli::args::RunArgs {
     match cli.command {
-        Some(irrun::args::Command::Run(args)) => *args,
+        Some(cli::args::Command::Run(args)) => *args,
         _ => cli.run,
     }
 }

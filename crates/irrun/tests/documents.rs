@@ -1,7 +1,7 @@
 //! What the documents show is what the binary takes and prints.
 
 use clap::CommandFactory;
-use irrun::usage;
+use cli::usage;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -152,7 +152,7 @@ fn page_of(command: &mut clap::Command) -> String {
 /// anew.
 #[test]
 fn pages_of_commands_are_their_help() {
-    let mut irrun = irrun::args::Cli::command();
+    let mut irrun = cli::args::Cli::command();
     irrun.build();
     let names: Vec<String> =
         irrun.get_subcommands().map(|c| c.get_name().to_owned()).filter(|n| n != "help").collect();

@@ -4,9 +4,9 @@
 
 mod support;
 
-use irrun::suite::case::{self, Case};
-use irrun::suite::schedule::Runner;
-use irrun::suite::test::Test;
+use cli::suite::case::{self, Case};
+use cli::suite::schedule::Runner;
+use cli::suite::test::Test;
 use runtime::{Options, Tensor, Threads};
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;

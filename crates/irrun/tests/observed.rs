@@ -2,7 +2,7 @@
 
 mod support;
 
-use irrun::suite::case::{self, Case};
+use cli::suite::case::{self, Case};
 use runtime::{Observed, Observer, Options, Origin, Session, Tensor, Threads};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn is_another(a: &Tensor, b: &Tensor) -> bool {
 fn session(dir: &Path, inputs: &[Tensor], optimize: bool) -> Session {
     let graph = ir::read(dir.join("model.xml")).expect("a case can be read");
     let options = Options { optimize, ..Options::default() };
-    let plan = irrun::run::plan(&graph, inputs, &[], &options).expect("a case has a plan");
+    let plan = cli::run::plan(&graph, inputs, &[], &options).expect("a case has a plan");
     plan.session_on(Arc::new(Threads::new(1)))
 }
 
@@ -113,7 +113,7 @@ fn parts_of_what_is_computed_in_place_are_shown_when_it_is_there() {
     let input = Tensor::from_vec(&[3], vec![1.5f32, -2.5, 3.5]).expect("it fits");
     let options = Options { optimize: false, ..Options::default() };
     let inputs = std::slice::from_ref(&input);
-    let plan = irrun::run::plan(&graph, inputs, &[], &options).expect("it has a plan");
+    let plan = cli::run::plan(&graph, inputs, &[], &options).expect("it has a plan");
     let (outputs, both) =
         plan.session_on(Arc::new(Threads::new(1))).run_observed(inputs, Both::default());
     outputs.expect("it runs");

@@ -16,12 +16,12 @@ fn model() -> String {
 fn run(xml: &Path, inputs: &[Tensor]) -> Vec<Tensor> {
     let graph = ir::read(xml).unwrap_or_else(|e| panic!("{e}"));
     let options = Options { optimize: false, ..Options::default() };
-    let plan = irrun::run::plan(&graph, inputs, &[], &options).unwrap_or_else(|e| panic!("{e}"));
+    let plan = cli::run::plan(&graph, inputs, &[], &options).unwrap_or_else(|e| panic!("{e}"));
     plan.session().run(inputs).unwrap()
 }
 
 fn input() -> Tensor {
-    let case = irrun::suite::case::Case::open(&PathBuf::from(SWIN)).unwrap();
+    let case = cli::suite::case::Case::open(&PathBuf::from(SWIN)).unwrap();
     let graph = ir::read(model()).unwrap();
     case.inputs(&graph).unwrap()[0][0].clone()
 }

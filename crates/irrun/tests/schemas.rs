@@ -3,7 +3,7 @@
 
 mod support;
 
-use irrun::json::SCHEMAS;
+use cli::json::SCHEMAS;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use support::{Room, f32s, npy};
