@@ -6,7 +6,7 @@ use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 pub use crate::base::strides::{dense_strides, gcd};
 pub use row::Axis;
-use row::{copy_strip, is_row, strips};
+use row::{copy_long, copy_row, copy_strip, is_row, strips};
 use std::ops::Range;
 
 /// A copy between strided arrays, with axes merged as far as possible.
@@ -171,7 +171,11 @@ impl CopyPlan {
             // SAFETY: the caller's promise.
             unsafe {
                 let (source, target) = (from.as_ptr().offset(source), to.at(target as usize));
-                copy_strip(inner, part % strips, source, target);
+                match *inner {
+                    [a, b] => copy_strip([a, b], part % strips, source, target),
+                    [axis] if strips > 1 => copy_long(axis, part % strips, source, target),
+                    _ => copy_row(inner, source, target),
+                }
             }
             if (part + 1).is_multiple_of(strips) {
                 at.step(outer);

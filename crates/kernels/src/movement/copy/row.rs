@@ -87,36 +87,38 @@ pub(super) fn strips(inner: &[Axis]) -> usize {
     }
 }
 
-/// Copies one strip of what [`copy_row`] could copy.
+/// Copies one strip of two axes.
 ///
 /// # Safety
 /// As [`copy_row`].
-pub(super) unsafe fn copy_strip<T: Pod>(inner: &[Axis], strip: usize, from: *const T, to: *mut T) {
-    let part = |axis: Axis, steps: usize| {
-        let first = strip * steps;
-        debug_assert!(first < axis.size || axis.size == 0);
-        let size = steps.min(axis.size - first);
-        (Axis { size, ..axis }, first as isize * axis.from, first as isize * axis.to)
-    };
+pub(super) unsafe fn copy_strip<T: Pod>(
+    mut axes: [Axis; 2],
+    strip: usize,
+    from: *const T,
+    to: *mut T,
+) {
+    let [outer, inner] = axes;
+    let Some(pair) = Pair::of(outer, inner) else { unreachable!("two axes are a pair") };
+    let axis = &mut axes[pair.divided(outer, inner)];
+    let first = strip * pair.steps();
+    debug_assert!(first < axis.size);
+    axis.size = pair.steps().min(axis.size - first);
+    let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
     // SAFETY: the strip is a part of the row.
-    unsafe {
-        match *inner {
-            [axis] => {
-                let (axis, from_first, to_first) = part(axis, LONG_STEPS);
-                copy_row(&[axis], from.offset(from_first), to.offset(to_first));
-            }
-            [outer, inner] => {
-                let Some(pair) = Pair::of(outer, inner) else {
-                    unreachable!("two axes are a pair")
-                };
-                let (mut axes, divided) = ([outer, inner], pair.divided(outer, inner));
-                let (axis, from_first, to_first) = part(axes[divided], pair.steps());
-                axes[divided] = axis;
-                copy_pair(pair, axes, from.offset(from_first), to.offset(to_first));
-            }
-            _ => copy_row(inner, from, to),
-        }
-    }
+    unsafe { copy_pair(pair, axes, from.offset(from_first), to.offset(to_first)) }
+}
+
+/// Copies one strip of a single axis.
+///
+/// # Safety
+/// As [`copy_row`].
+pub(super) unsafe fn copy_long<T: Pod>(axis: Axis, strip: usize, from: *const T, to: *mut T) {
+    let first = strip * LONG_STEPS;
+    debug_assert!(first < axis.size);
+    let part = Axis { size: LONG_STEPS.min(axis.size - first), ..axis };
+    let (from_first, to_first) = (first as isize * axis.from, first as isize * axis.to);
+    // SAFETY: the strip is a part of the row.
+    unsafe { copy_row(&[part], from.offset(from_first), to.offset(to_first)) }
 }
 
 /// Copies along the innermost axis.
