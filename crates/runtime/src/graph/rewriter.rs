@@ -190,6 +190,11 @@ impl<'a> GraphRewriter<'a> {
         }
     }
 
+    /// Counts a value as read once more.
+    pub(crate) fn read_again(&mut self, value: ValueId) {
+        self.uses[value] += 1;
+    }
+
     /// Counts a change.
     pub(crate) fn changed(&mut self) {
         self.changes += 1;

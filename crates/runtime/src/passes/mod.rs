@@ -104,6 +104,9 @@ const PASSES: &[(&str, Pass)] = &[
     // A constant scale behind a convolution multiplies its filters, and shifts around it become one
     // bias. The rounding differs.
     ("scale and shift folding", fusion::scale_shift::fold),
+    // Convolutions of the same data whose results are added become one, as do data that are scaled
+    // and added. The rounding differs.
+    ("re-parameterization", fusion::reparameterize::merge),
     // Bias, activation, scale and residual are applied to blocks of MatMuls and convolutions while
     // they are in L1.
     ("post-op fusion", fusion::post_ops::epilogue),

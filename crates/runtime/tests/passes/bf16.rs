@@ -91,7 +91,7 @@ fn what_others_read_stays() {
     check(&network("AvgPool", |_, _, two| two), 1);
     let add = |g: &mut GraphBuilder, one: OutputRef, two: OutputRef| {
         let other = convolution(g, one, [48, 64, 1, 1], ("1,1", "0,0"));
-        binary(g, "Add", two, other)
+        binary(g, "Maximum", two, other)
     };
     check(&network("MaxPool", add), 2);
     let result = |g: &mut GraphBuilder, one: OutputRef, two: OutputRef| {

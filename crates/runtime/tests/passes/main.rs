@@ -2,6 +2,7 @@
 //! as written, in the first run and in the second, which reads packed weights.
 
 mod bf16;
+mod branches;
 mod channels_last;
 mod einsum;
 mod formulas;

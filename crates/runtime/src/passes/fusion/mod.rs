@@ -12,6 +12,7 @@ pub(crate) mod kv_cache;
 pub(crate) mod kv_length;
 pub(crate) mod layer_norm;
 pub(crate) mod post_ops;
+pub(crate) mod reparameterize;
 pub(crate) mod rms_norm;
 pub(crate) mod rope;
 pub(crate) mod scale_shift;

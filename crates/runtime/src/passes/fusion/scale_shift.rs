@@ -46,7 +46,7 @@ fn folded(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
 }
 
 /// What a node does to each column.
-enum Change {
+pub(super) enum Change {
     Scale(Vec<f32>),
     Shift(Vec<f32>),
 }
@@ -73,7 +73,7 @@ impl Change {
 }
 
 /// The value that a node scales or shifts by a constant, and how.
-fn change(net: &Net, node: &Node, output: ValueId) -> Option<(ValueId, Change)> {
+pub(super) fn change(net: &Net, node: &Node, output: ValueId) -> Option<(ValueId, Change)> {
     let columns = |[data, constant]: [ValueId; 2]| {
         let is_whole = net.is_f32(data) && net.sizes(data) == net.sizes(output);
         Some((data, per_column(net, constant, output).filter(|_| is_whole)?))
@@ -122,8 +122,11 @@ fn convolution(
 }
 
 /// The bias of a convolution of constant filters, empty if it has none.
-fn bias(net: &Net, node: &Node) -> Option<Vec<f32>> {
+pub(super) fn bias(net: &Net, node: &Node) -> Option<Vec<f32>> {
     let conv = node.fused::<ChannelsLast>().filter(|conv| !conv.is_transposed)?;
+    if conv.gates.is_some() || !conv.concat_inputs.is_empty() {
+        return None;
+    }
     net.values[*node.inputs.get(1)?].constant.as_ref()?;
     match conv.post_ops[..] {
         [] => Some(Vec::new()),
