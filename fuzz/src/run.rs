@@ -118,10 +118,11 @@ fn has_same_bits(grown: &Grown) -> bool {
     let norms = any(&["MVN", "GroupNormalization", "NormalizeL2", "BatchNormInference"]);
     let half = grown.types.contains(&ElementType::F16);
     let attention = product && any(&["Softmax"]);
-    let quantized = any(&["FakeQuantize"]) && (product || convolution);
+    // Also behind activations and sums, as a step of a chain of element-wise operations.
+    let quantized = any(&["FakeQuantize"]);
     let gelu = any(&["Erf"]) && any(&["Multiply"]);
     let hard_swish = any(&["Clamp"]) && any(&["Divide"]);
-    let scaled = convolution && any(&["Multiply"]);
+    let scaled = convolution && any(&["Multiply", "Add"]);
     let rooted = any(&["ReduceMean"]) && any(&["Sqrt", "Power"]);
     let rows = norms && any(&["Multiply", "Add", "Subtract"]);
     let layout = (convolution || any(&["Transpose"])) && (sums || norms);
