@@ -1,8 +1,9 @@
 //! Convolutions of the same data whose results are added.
 
-use super::{binary, check, constant, plan, unary};
-use ir::ElementType::F32;
+use super::{binary, check, constant, numbers, plan, unary};
+use ir::ElementType::{F16, F32};
 use ir::{GraphBuilder, OutputRef};
+use irrun_runtime::Tensor;
 
 /// A convolution with `taps` by `taps` taps that keeps the size, dense or depthwise, and its bias.
 fn branch(
@@ -61,6 +62,31 @@ fn branches_become_one_convolution() {
             check(&g.finish().unwrap(), &[1, 24, 9, 8], 1e-4, &steps);
         }
     }
+}
+
+/// Filters that are stored in f16, too many to be converted when the plan is made.
+#[test]
+fn branches_of_f16_filters_become_one() {
+    let mut g = GraphBuilder::new("branches");
+    let x = g.parameter("x", F32, "1,96,5,4");
+    let x = unary(&mut g, "Relu", x);
+    let mut sums = Vec::new();
+    for seed in [3, 5] {
+        let values = numbers(96 * 96 * 9, seed);
+        let wide = Tensor::from_vec(&[values.len()], values).unwrap();
+        let narrow = irrun_runtime::convert(&wide, F16).unwrap();
+        let stored = g.constant(F16, &[96, 96, 3, 3], narrow.bytes());
+        let convert = g.layer("Convert", "opset1").attribute("destination_type", "f32");
+        let filters = convert.inputs(&[stored]).output();
+        let windows =
+            [("strides", "1,1"), ("dilations", "1,1"), ("pads_begin", "1,1"), ("pads_end", "1,1")];
+        let layer = g.layer("Convolution", "opset1").attributes(&windows);
+        sums.push(layer.inputs(&[x, filters]).output());
+    }
+    let y = binary(&mut g, "Add", sums[0], sums[1]);
+    g.result("y", y);
+    let steps = ["unary", "copy", "convolution", "copy"];
+    check(&g.finish().unwrap(), &[1, 96, 5, 4], 1e-2, &steps);
 }
 
 /// What is read elsewhere, too, or of other data, is a branch of its own.

@@ -3,7 +3,7 @@
 //! one, and data that a constant scales and shifts, as a batch normalization leaves them, are its
 //! centre. The rounding differs.
 
-use super::scale_shift::{Change, bias, change};
+use super::scale_shift::{Change, bias_of_any, change};
 use crate::fused::convolution::ChannelsLast;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::either_way;
@@ -11,7 +11,10 @@ use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp};
 use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
+use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Kind;
+use infer::ops::convert::Convert;
+use ir::ElementType;
 use kernels::conv::Convolution;
 use kernels::gemm::Window;
 use smallvec::smallvec;
@@ -81,9 +84,9 @@ fn branch(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<Branch> {
     let node = rewriter.only_for(made)?;
     let nodes = if made == value { vec![made] } else { vec![made, value] };
     let columns = *net.sizes(value)?.last()?;
-    let (data, term, mut bias) = match (bias(net, node), change(net, node, made)) {
+    let (data, term, mut bias) = match (bias_of_any(net, node), change(net, node, made)) {
         (Some(bias), _) => {
-            let filters = net.values[*node.inputs.get(1)?].constant.clone()?;
+            let filters = filters(rewriter, *node.inputs.get(1)?)?;
             let conv = Box::new(node.fused::<ChannelsLast>()?.clone());
             (node.inputs[0], Term::Convolution(conv, filters), bias)
         }
@@ -93,6 +96,16 @@ fn branch(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<Branch> {
     bias.resize(columns, 0.0);
     bias.iter_mut().zip(shift).for_each(|(bias, shift)| *bias += shift);
     Some(Branch { data, term, bias, nodes })
+}
+
+/// Constant filters in f32, also those that are stored in fewer bits.
+fn filters(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<Tensor> {
+    if let Some(constant) = &rewriter.net.values[value].constant {
+        return Some(constant.clone());
+    }
+    let convert = rewriter.maker(value).filter(|node| node.is::<Convert>().is_some())?;
+    let stored = rewriter.net.values[*convert.inputs.first()?].constant.as_ref()?;
+    convert_tensor(stored, ElementType::F32).ok()
 }
 
 /// The filters of a convolution with those of another term added.

@@ -122,12 +122,17 @@ fn convolution(
 }
 
 /// The bias of a convolution of constant filters, empty if it has none.
-pub(super) fn bias(net: &Net, node: &Node) -> Option<Vec<f32>> {
+fn bias(net: &Net, node: &Node) -> Option<Vec<f32>> {
+    net.values[*node.inputs.get(1)?].constant.as_ref()?;
+    bias_of_any(net, node)
+}
+
+/// The bias of a convolution of one input without other post-ops, empty if it has none.
+pub(super) fn bias_of_any(net: &Net, node: &Node) -> Option<Vec<f32>> {
     let conv = node.fused::<ChannelsLast>().filter(|conv| !conv.is_transposed)?;
     if conv.gates.is_some() || !conv.concat_inputs.is_empty() {
         return None;
     }
-    net.values[*node.inputs.get(1)?].constant.as_ref()?;
     match conv.post_ops[..] {
         [] => Some(Vec::new()),
         [PostOp::Add(Operand::Columns(input))] => {
