@@ -1,6 +1,7 @@
 mod few_outputs;
 mod in_bf16;
 mod long_windows;
+mod many_groups;
 mod padding;
 mod patches;
 

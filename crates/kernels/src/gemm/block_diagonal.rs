@@ -25,9 +25,10 @@ pub(crate) struct BlockDiagonal<'a> {
 }
 
 impl<'a> BlockDiagonal<'a> {
-    /// `None` unless the B of several groups fit the cache.
+    /// `None` unless the B of several groups fit the cache, and there is something to multiply.
     pub(crate) fn of(first: Gemm<'a>, b: &'a [Packed]) -> Option<BlockDiagonal<'a>> {
-        let is_plain = first.precision == Precision::F32;
+        let is_empty = first.m == 0 || first.n == 0 || first.k == 0;
+        let is_plain = first.precision == Precision::F32 && !is_empty;
         let is_channels_last = matches!(first.a, Lhs::Im2col(w) if w.place.channel == 1);
         let all = BlockDiagonal { first, b };
         (is_plain && is_channels_last && all.at_once() > 1).then_some(all)
@@ -63,9 +64,6 @@ impl<'a> BlockDiagonal<'a> {
     /// When a slice is too short.
     pub(crate) fn run(&self, threads: &Threads, c: &mut [f32]) {
         let Gemm { m, n, k, .. } = self.first;
-        if m == 0 || n == 0 || k == 0 {
-            return self.first.run_to(threads, &Default::default(), Target::F32(c));
-        }
         self.check(c.len());
         let mut c = Target::F32(c);
         let c = c.shared();
