@@ -97,18 +97,10 @@ class Tally:
                 print(f"{count:7}  {text}\n         graph {number}, {' '.join(finding.get('layers', []))}: {told}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1, help="number of the first graph")
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--least", type=int, default=1, help="print causes that are found so often")
-    parser.add_argument("--all", action="store_true", help="report known causes as any others")
-    parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "target/hunt")
-    parser.add_argument("--keep", action="store_true", help="keep the files of all graphs")
-    args = parser.parse_args()
+def hunt(args, tally, states):
+    """Makes graphs and counts what they show, some hundreds at a time."""
     writer, irrun = executables()
     args.dir.mkdir(parents=True, exist_ok=True)
-    tally, states = Tally(args.all), collections.Counter()
     with open(args.dir / f"{args.seed}.jsonl", "w") as log:
         for first in range(args.seed, args.seed + args.count, BATCH):
             folder = args.dir / f"graphs-{first}"
@@ -124,6 +116,22 @@ def main():
             if not args.keep:
                 shutil.rmtree(folder)
             print(f"{sum(states.values())} graphs, {dict(states)}", file=sys.stderr, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1, help="number of the first graph")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--least", type=int, default=1, help="print causes that are found so often")
+    parser.add_argument("--all", action="store_true", help="report known causes as any others")
+    parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "target/hunt")
+    parser.add_argument("--keep", action="store_true", help="keep the files of all graphs")
+    args = parser.parse_args()
+    tally, states = Tally(args.all), collections.Counter()
+    try:
+        hunt(args, tally, states)
+    except KeyboardInterrupt:
+        print("interrupted; found so far:", file=sys.stderr)
     tally.print(args.least)
     print(f"graphs: {dict(states)}; with findings of a kind: {dict(tally.graphs)}")
 
