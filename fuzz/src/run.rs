@@ -113,7 +113,8 @@ fn is_within(graph: &Graph, facts: &Facts, outputs: &[Tensor]) {
 fn has_same_bits(grown: &Grown) -> bool {
     let any = |kinds: &[&str]| grown.kinds.iter().any(|kind| kinds.contains(kind));
     let product = any(&["MatMul", "Einsum"]);
-    let convolution = grown.kinds.iter().any(|kind| kind.contains("Convolution"));
+    let convolutions = grown.kinds.iter().filter(|kind| kind.contains("Convolution")).count();
+    let convolution = convolutions > 0;
     let sums = grown.kinds.iter().any(|kind| kind.starts_with("Reduce") || kind.contains("Pool"));
     let norms = any(&["MVN", "GroupNormalization", "NormalizeL2", "BatchNormInference"]);
     let half = grown.types.contains(&ElementType::F16);
@@ -122,7 +123,7 @@ fn has_same_bits(grown: &Grown) -> bool {
     let quantized = any(&["FakeQuantize"]);
     let gelu = any(&["Erf"]) && any(&["Multiply"]);
     let hard_swish = any(&["Clamp"]) && any(&["Divide"]);
-    let scaled = convolution && any(&["Multiply", "Add"]);
+    let scaled = convolution && any(&["Multiply"]) || convolutions > 1 && any(&["Add"]);
     let rooted = any(&["ReduceMean"]) && any(&["Sqrt", "Power"]);
     let rows = norms && any(&["Multiply", "Add", "Subtract"]);
     let layout = (convolution || any(&["Transpose"])) && (sums || norms);

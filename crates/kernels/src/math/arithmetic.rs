@@ -21,12 +21,12 @@ pub trait Arithmetic: Wide + PartialOrd {
     fn rem_floor(self, b: Self) -> Self;
 
     /// [`rem`](Arithmetic::rem) without branches, and whether it holds for these operands.
-    fn rem_near(self, b: Self) -> (Self, bool) {
+    fn rem_fast(self, b: Self) -> (Self, bool) {
         (self.rem(b), true)
     }
 
     /// [`rem_floor`](Arithmetic::rem_floor) without branches, and whether it holds.
-    fn rem_floor_near(self, b: Self) -> (Self, bool) {
+    fn rem_floor_fast(self, b: Self) -> (Self, bool) {
         (self.rem_floor(b), true)
     }
 
@@ -118,14 +118,14 @@ macro_rules! float_arithmetic {
 float_arithmetic! {
     f32, u32, remainder, |a, b| power(a, b),
     #[inline(always)]
-    fn rem_near(self, b: f32) -> (f32, bool) {
-        remainder_near(self, b)
+    fn rem_fast(self, b: f32) -> (f32, bool) {
+        remainder_fast(self, b)
     }
 
     #[inline(always)]
-    fn rem_floor_near(self, b: f32) -> (f32, bool) {
-        let (r, is_near) = remainder_near(self, b);
-        (if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }, is_near)
+    fn rem_floor_fast(self, b: f32) -> (f32, bool) {
+        let (r, holds) = remainder_fast(self, b);
+        (if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }, holds)
     }
 }
 
@@ -133,23 +133,23 @@ float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b),);
 
 /// The exact remainder, with the sign of `a`.
 fn remainder(a: f32, b: f32) -> f32 {
-    let (rest, is_near) = remainder_near(a, b);
-    if is_near { rest } else { libm::fmodf(a, b) }
+    let (rest, holds) = remainder_fast(a, b);
+    if holds { rest } else { libm::fmodf(a, b) }
 }
 
 /// The exact remainder, and whether the quotient is small enough for it.
 #[inline(always)]
-fn remainder_near(a: f32, b: f32) -> (f32, bool) {
+fn remainder_fast(a: f32, b: f32) -> (f32, bool) {
     /// Quotients below it are rounded by less than 1.
     const LIMIT: f32 = (1 << 22) as f32;
     let quotient = (a / b).trunc();
-    let is_near = (quotient.abs() < LIMIT) & (b.abs() < f32::INFINITY);
+    let holds = (quotient.abs() < LIMIT) & (b.abs() < f32::INFINITY);
     // If the quotient was rounded to the next integer, this has the other sign. It is exact: a
     // multiple of the last bit of b, and not larger than b.
     let rest = (-quotient).mul_add(b, a);
     let is_past = ((rest < 0.0) != (a < 0.0)) & (rest != 0.0);
     let rest = rest + if is_past { b.abs().copysign(a) } else { 0.0 };
-    (rest.copysign(a), is_near)
+    (rest.copysign(a), holds)
 }
 
 /// A power, computed in f64 and rounded once more: 2 to the power of `b log2 |a|`, of which at

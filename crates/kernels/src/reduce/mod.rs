@@ -2,8 +2,8 @@
 //!
 //! A sum along a row uses sixteen lanes, which are added in a fixed tree. Long rows are cut into
 //! parts whose sums are added in pairs. A sum over rows adds row after row; many rows are added in
-//! eight blocks, whose sums are added in order. The sizes alone decide which of these runs, so the
-//! bits are the same everywhere.
+//! eight blocks, whose sums are added in order, unless they are integers. Sizes and type alone
+//! decide which of these runs, so the bits are the same everywhere.
 
 pub mod cum_sum;
 mod fold;

@@ -21,7 +21,7 @@ const BLOCK: usize = 128;
 /// Declares functions of two elements: a formula over the wide type, and the type of the result.
 macro_rules! formulas {
     ($(#[$doc:meta])* $enum:ident, $module:ident, $narrow:ident, $out:ident;
-     $($(#[$vdoc:meta])* $name:ident |$a:ident, $b:ident| $body:expr $(, near $near:expr)?;)*) => {
+     $($(#[$vdoc:meta])* $name:ident |$a:ident, $b:ident| $body:expr $(, fast $fast:expr)?;)*) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $enum {
@@ -40,10 +40,10 @@ macro_rules! formulas {
             }
 
             $(#[inline(always)]
-            fn apply_near(a: T, b: T) -> (formulas!(@ $out, T), bool) {
+            fn apply_fast(a: T, b: T) -> (formulas!(@ $out, T), bool) {
                 let ($a, $b) = (a.widen(), b.widen());
-                let (value, is_near) = $near;
-                ($narrow(value), is_near)
+                let (value, holds) = $fast;
+                ($narrow(value), holds)
             })?
         })*
 
@@ -342,9 +342,9 @@ formulas! {
     /// Quotient; integers round towards zero.
     DivideTruncated |a, b| a.div_trunc(b);
     /// Remainder with the sign of the dividend.
-    Mod |a, b| a.rem(b), near a.rem_near(b);
+    Mod |a, b| a.rem(b), fast a.rem_fast(b);
     /// Remainder with the sign of the divisor.
-    FloorMod |a, b| a.rem_floor(b), near a.rem_floor_near(b);
+    FloorMod |a, b| a.rem_floor(b), fast a.rem_floor_fast(b);
     /// `a` to the power of `b`.
     Power |a, b| a.pow(b);
     /// The larger.

@@ -3,11 +3,11 @@
 use crate::base::num::Pod;
 use crate::multiversion;
 
-/// Elements computed together with wide vectors: enough that each group stays a loop. With fewer,
+/// Elements of a group with wide vectors: enough that each group stays a loop. With fewer,
 /// the compiler makes vectors of one element from each group, which are slow to store.
 const WIDE_LANES: usize = 64;
 
-/// Elements computed together otherwise.
+/// Elements of a group otherwise.
 pub(super) const NARROW_LANES: usize = 16;
 
 /// A function of two elements of one type.
@@ -17,7 +17,7 @@ pub trait Formula<T: Pod, U: Pod> {
 
     /// The value for most pairs, without branches, and whether it is that of [`Formula::apply`].
     #[inline(always)]
-    fn apply_near(a: T, b: T) -> (U, bool) {
+    fn apply_fast(a: T, b: T) -> (U, bool) {
         (Self::apply(a, b), true)
     }
 }
@@ -105,15 +105,15 @@ unsafe fn group<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>(
     y: [T; LANES],
     out: *mut U,
 ) {
-    let mut are_near = true;
+    let mut all_hold = true;
     // SAFETY: the caller's promise.
     unsafe {
         for k in 0..LANES {
-            let (value, is_near) = F::apply_near(x[k], y[k]);
+            let (value, holds) = F::apply_fast(x[k], y[k]);
             *out.add(k) = value;
-            are_near &= is_near;
+            all_hold &= holds;
         }
-        if !are_near {
+        if !all_hold {
             for k in 0..LANES {
                 *out.add(k) = F::apply(x[k], y[k]);
             }

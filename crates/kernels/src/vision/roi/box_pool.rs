@@ -39,8 +39,10 @@ impl BoxPool {
             let pool = |batch, sample: &Option<Sample<_>>, pooled: &mut [_]| match &channels_last {
                 Some(maps) => maps.pool(batch, sample.as_slice(), false, pooled),
                 None => pooled.iter_mut().enumerate().for_each(|(channel, pooled)| {
-                    let value = |s: &Sample<_>| s.value(maps.plane(batch, channel));
-                    *pooled = sample.as_ref().map_or(Default::default(), value);
+                    // A sum from 0, as above: of -0 it is 0.
+                    let zero = T::Wide::default();
+                    let value = |s: &Sample<_>| zero + s.value(maps.plane(batch, channel));
+                    *pooled = sample.as_ref().map_or(zero, value);
                 }),
             };
             return each_bin(threads, maps.channels, (batches, &samples, reads), to, pool);

@@ -29,15 +29,15 @@ fn merged(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let &[output] = &node.outputs[..] else { return None };
     let (made, conv, sum, branches) = either_way(node, Kind::Add).find_map(|[a, b]| {
         let (large, other) = (branch(rewriter, a)?, branch(rewriter, b)?);
-        let same = rewriter.net.sizes(a) == rewriter.net.sizes(output);
-        let made = large.nodes[0];
-        let Term::Convolution(conv, filters) = &large.term else { return None };
-        let fits = same && rewriter.net.sizes(b) == rewriter.net.sizes(output);
-        let filters = with_term(conv, filters, &other.term).filter(|_| fits)?;
+        let is_whole = |value| rewriter.net.sizes(value) == rewriter.net.sizes(output);
+        let fits = is_whole(a) && is_whole(b) && large.data == other.data;
+        let Term::Convolution(conv, _) = large.term.clone() else { return None };
+        // Filters that are stored in fewer bits are converted here, so only where it may pay.
+        let filters = fits.then(|| with_term(rewriter, &large.term, &other.term))??;
         let bias: Vec<f32> = large.bias.iter().zip(&other.bias).map(|(a, b)| a + b).collect();
         let is_finite = filters.iter().chain(&bias).all(|x| x.is_finite());
-        let sum = (large.data == other.data && is_finite).then_some((filters, bias))?;
-        Some((made, conv.clone(), sum, [large.nodes, other.nodes]))
+        let made = large.nodes[0];
+        is_finite.then_some((made, conv, (filters, bias), [large.nodes, other.nodes]))
     })?;
     let base = rewriter.maker(made)?.clone();
     let sizes = rewriter.net.sizes(base.inputs[1])?;
@@ -67,8 +67,11 @@ struct Branch {
     nodes: Vec<ValueId>,
 }
 
+#[derive(Clone)]
 enum Term {
-    Convolution(Box<ChannelsLast>, Tensor),
+    /// A convolution, and its filters.
+    Convolution(Box<ChannelsLast>, ValueId),
+    /// A factor for each channel.
     Scale(Vec<f32>),
 }
 
@@ -86,9 +89,9 @@ fn branch(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<Branch> {
     let columns = *net.sizes(value)?.last()?;
     let (data, term, mut bias) = match (bias_of_any(net, node), change(net, node, made)) {
         (Some(bias), _) => {
-            let filters = filters(rewriter, *node.inputs.get(1)?)?;
             let conv = Box::new(node.fused::<ChannelsLast>()?.clone());
-            (node.inputs[0], Term::Convolution(conv, filters), bias)
+            let &[data, filters, ..] = &node.inputs[..] else { return None };
+            (data, Term::Convolution(conv, filters), bias)
         }
         (None, Some((data, Change::Scale(scale)))) => (data, Term::Scale(scale), Vec::new()),
         _ => return None,
@@ -109,36 +112,38 @@ fn filters(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<Tensor> {
 }
 
 /// The filters of a convolution with those of another term added.
-fn with_term(conv: &ChannelsLast, filters: &Tensor, other: &Term) -> Option<Vec<f32>> {
-    let mut sum = filters.as_slice::<f32>()?.to_vec();
+fn with_term(rewriter: &GraphRewriter<'_>, large: &Term, other: &Term) -> Option<Vec<f32>> {
+    let &Term::Convolution(ref conv, own) = large else { return None };
     let (inputs, outputs) = (conv.conv.inputs.checked_div(conv.conv.groups)?, conv.conv.outputs);
     let taps: usize = conv.conv.axes.iter().map(|axis| axis.taps).product();
-    if sum.is_empty() {
+    if taps * inputs * outputs == 0 {
         return None;
     }
+    let own = || Some(filters(rewriter, own)?.as_slice::<f32>()?.to_vec());
     match other {
-        Term::Convolution(small, values) => {
+        &Term::Convolution(ref small, values) => {
             let is_same = (small.channels_first, small.conv.groups, small.conv.inputs)
                 == (conv.channels_first, conv.conv.groups, conv.conv.inputs);
             let places = places(&conv.conv, &small.conv).filter(|p| is_same && !p.is_empty())?;
-            let filters = sum.chunks_exact_mut(taps);
+            let (mut sum, values) = (own()?, filters(rewriter, values)?);
             let values = values.as_slice::<f32>()?.chunks_exact(places.len());
-            for (to, from) in filters.zip(values) {
+            for (to, from) in sum.chunks_exact_mut(taps).zip(values) {
                 places.iter().zip(from).for_each(|(place, x)| to[*place] += x);
             }
+            Some(sum)
         }
         Term::Scale(scale) => {
             let is_dense = conv.conv.axes.iter().all(|a| a.stride == 1 || a.output == 1);
             let is_square = conv.conv.inputs == outputs && is_dense && !conv.channels_first;
             let [centre] = places(&conv.conv, &identity(&conv.conv))?[..] else { return None };
+            let mut sum = is_square.then(own)??;
             let filters = sum.chunks_exact_mut(taps * inputs);
-            for (channel, (to, scale)) in filters.zip(scale).enumerate().filter(|_| is_square) {
+            for (channel, (to, scale)) in filters.zip(scale).enumerate() {
                 to[channel % inputs * taps + centre] += scale;
             }
-            is_square.then_some(())?;
+            Some(sum)
         }
     }
-    Some(sum)
 }
 
 /// The convolution with one tap that reads each element at its own place.
