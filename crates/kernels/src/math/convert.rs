@@ -6,7 +6,8 @@
 use crate::base::num::{Bool, Pod, Stored, Wide, bf16, f16};
 use crate::base::par::Threads;
 use crate::multiversion;
-use bytemuck::cast_slice;
+use bytemuck::{cast_slice, try_cast_slice, try_cast_slice_mut};
+use std::any::TypeId;
 
 /// Elements converted at a time.
 const BLOCK: usize = 512;
@@ -105,24 +106,53 @@ fn are_small(values: &[f32]) -> bool {
     large == 0
 }
 
-/// Converts `to.len() / to_size` elements of `from_size` bytes to elements of `to_size` bytes.
+/// A type that elements of wide type `W` are converted to.
+#[derive(Clone, Copy)]
+pub struct Target<W> {
+    encode: Encoder<W>,
+    /// Bytes of an element.
+    size: usize,
+    /// Whether it is `W`.
+    is_wide: bool,
+}
+
+impl<W: Wide> Target<W> {
+    /// The type `D`.
+    pub fn of<D: Stored>() -> Target<W> {
+        let is_wide = TypeId::of::<D>() == TypeId::of::<W>();
+        Target { encode: encode::<W, D>, size: size_of::<D>(), is_wide }
+    }
+}
+
+/// Converts elements of type `S` to another type, as many as `to` holds.
 ///
 /// # Panics
 /// When there are too few bytes.
-pub fn convert<W: Wide>(
+pub fn convert<S: Stored>(
     threads: &Threads,
-    (from, from_size, decode): (&[u8], usize, Decoder<W>),
-    (to, to_size, encode): (&mut [u8], usize, Encoder<W>),
+    from: &[u8],
+    to: &mut [u8],
+    Target { encode, size, is_wide }: Target<S::Wide>,
 ) {
-    threads.par_chunks_mut(to, BLOCK * to_size, GRAIN, |first, part| {
-        let mut wide = [W::default(); BLOCK];
-        let mut at = first * BLOCK * from_size;
-        for to in part.chunks_mut(BLOCK * to_size) {
-            let count = to.len() / to_size;
+    let own = size_of::<S>();
+    // If one of the types is the wide one, nothing is copied on the way.
+    if is_wide && let Ok(to) = try_cast_slice_mut(to) {
+        return decode_all(threads, (from, own, decode::<S>), to);
+    }
+    if TypeId::of::<S>() == TypeId::of::<S::Wide>()
+        && let Ok(from) = try_cast_slice(from)
+    {
+        return encode_all(threads, from, (to, size, encode));
+    }
+    threads.par_chunks_mut(to, BLOCK * size, GRAIN, |first, part| {
+        let mut wide = [S::Wide::default(); BLOCK];
+        let mut at = first * BLOCK * own;
+        for to in part.chunks_mut(BLOCK * size) {
+            let count = to.len() / size;
             let wide = &mut wide[..count];
-            decode(&from[at..at + count * from_size], wide);
+            decode::<S>(&from[at..at + count * own], wide);
             encode(wide, to);
-            at += count * from_size;
+            at += count * own;
         }
     });
 }
@@ -184,15 +214,15 @@ mod tests {
         let values: Vec<i32> = (-50_000..50_001).collect();
         let from: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let mut narrow = vec![0; values.len()];
-        convert(&threads, (&from, 4, decode::<i32>), (&mut narrow, 1, encode::<_, i8>));
+        convert::<i32>(&threads, &from, &mut narrow, Target::of::<i8>());
         assert!(values.iter().zip(&narrow).all(|(a, b)| *a as u8 == *b));
         // One byte off, so that nothing is aligned.
         let mut halves = vec![0; 2 * values.len() + 1];
-        convert(&threads, (&from, 4, decode::<i32>), (&mut halves[1..], 2, encode::<_, f16>));
+        convert::<i32>(&threads, &from, &mut halves[1..], Target::of::<f16>());
         let bits = |v: &i32| f16::from_f64(f64::from(*v)).to_le_bytes();
         assert_eq!(halves[1..], values.iter().flat_map(bits).collect::<Vec<u8>>());
         let mut back = vec![0; 2 * values.len()];
-        convert(&threads, (&halves[1..], 2, decode::<f16>), (&mut back, 2, encode::<_, bf16>));
+        convert::<f16>(&threads, &halves[1..], &mut back, Target::of::<bf16>());
         assert_eq!(back[2 * 50_256..][..2], bf16::from_f32(256.0).to_le_bytes());
     }
 }

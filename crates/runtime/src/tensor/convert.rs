@@ -3,7 +3,7 @@
 use crate::tensor::dispatch::with_type;
 use crate::tensor::{Tensor, TensorError};
 use ir::ElementType;
-use kernels::convert::{Encoder, convert, decode, encode};
+use kernels::convert::{Target, convert};
 use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::sub_byte::{pack, unpack};
@@ -12,46 +12,34 @@ use std::sync::Arc;
 /// How to convert between two element types.
 #[derive(Clone)]
 pub(crate) struct Conversion {
-    from: Side,
-    to: Side,
+    /// Bits of the elements, if several share a byte.
+    packed_from: Option<u32>,
+    /// The same of the result.
+    packed_to: Option<u32>,
     convert: Arc<Convert>,
 }
 
-/// How an element type is stored.
-#[derive(Clone, Copy)]
-struct Side {
-    /// Bytes of an element, unpacked.
-    size: usize,
-    /// Bits, if several elements share a byte.
-    packed: Option<u32>,
-}
-
-/// Converts elements of whole bytes; each slice is followed by the size of its elements.
-type Convert = dyn Fn(&Threads, (&[u8], usize), (&mut [u8], usize)) + Send + Sync;
+/// Converts elements of whole bytes.
+type Convert = dyn Fn(&Threads, &[u8], &mut [u8]) + Send + Sync;
 
 /// The conversion of `S` by way of its wide type.
 fn conversion<S: Stored>(to: ElementType) -> Option<Arc<Convert>> {
-    let encode = with_type!(to, stored D => encode::<S::Wide, D> as Encoder<S::Wide>)?;
-    Some(Arc::new(move |threads, (from, from_size), (to, to_size)| {
-        convert(threads, (from, from_size, decode::<S>), (to, to_size, encode));
-    }))
+    let to = with_type!(to, stored D => Target::of::<D>())?;
+    Some(Arc::new(move |threads, from, bytes| convert::<S>(threads, from, bytes, to)))
 }
 
 impl Conversion {
     /// The conversion between two types; `None` if one is not numeric.
     pub(crate) fn new(from: ElementType, to: ElementType) -> Option<Conversion> {
-        let side = |t: ElementType| {
-            let packed = t.bits().filter(|_| t.is_packed());
-            Some(Side { size: if packed.is_some() { 1 } else { t.byte_size()? }, packed })
-        };
+        let packed = |t: ElementType| t.bits().filter(|_| t.is_packed());
         let convert = with_type!(from, stored S => conversion::<S>(to))??;
-        Some(Conversion { from: side(from)?, to: side(to)?, convert })
+        Some(Conversion { packed_from: packed(from), packed_to: packed(to), convert })
     }
 
     /// Converts `count` elements.
     pub(crate) fn run(&self, threads: &Threads, count: usize, from: &[u8], to: &mut [u8]) {
         let unpacked;
-        let from = match self.from.packed {
+        let from = match self.packed_from {
             None => from,
             Some(bits) => {
                 let mut bytes = vec![0; count];
@@ -60,19 +48,14 @@ impl Conversion {
                 &unpacked
             }
         };
-        match self.to.packed {
-            None => self.whole(threads, from, to),
+        match self.packed_to {
+            None => (self.convert)(threads, from, to),
             Some(bits) => {
                 let mut bytes = vec![0; count];
-                self.whole(threads, from, &mut bytes);
+                (self.convert)(threads, from, &mut bytes);
                 pack(bits, &bytes, to);
             }
         }
-    }
-
-    /// Converts elements of whole bytes.
-    fn whole(&self, threads: &Threads, from: &[u8], to: &mut [u8]) {
-        (self.convert)(threads, (from, self.from.size), (to, self.to.size));
     }
 }
 

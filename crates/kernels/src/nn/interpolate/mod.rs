@@ -31,6 +31,10 @@ pub trait Pixel: Stored {
     const WAYS: Ways<Self::Sum>;
 }
 
+/// A small number plus this, 1.5 · 2^52, is rounded to an integer, ties to even, which the lowest
+/// bits hold. Conversions that saturate are not vectorised.
+const ROUNDING: f64 = 6_755_399_441_055_744.0;
+
 macro_rules! pixels {
     ($($t:ty: $sum:ty, |$v:ident| $load:expr, |$s:ident| $save:expr, $ways:expr);* $(;)?) => {
         $(impl Pixel for $t {
@@ -49,6 +53,12 @@ macro_rules! pixels {
             }
         })*
     };
+    (narrow $($t:ty),*) => {
+        pixels!($($t: f64, |v| v as f64, |s| {
+            let s = if s.is_nan() { 0.0 } else { s.clamp(<$t>::MIN as f64, <$t>::MAX as f64) };
+            (s + ROUNDING).to_bits() as $t
+        }, Some((load::<$t>, save::<$t>)));*);
+    };
     (integers $($t:ty),*) => {
         pixels!($($t: f64, |v| v as f64, |s| s.round_even() as $t, Some((load::<$t>, save::<$t>)));*);
     };
@@ -60,7 +70,8 @@ pixels! {
     f16: f32, |v| v.widen(), |s| f16::from_f32(s), Some((load::<f16>, save::<f16>));
     bf16: f32, |v| v.widen(), |s| bf16::from_f32(s), Some((load::<bf16>, save::<bf16>));
 }
-pixels!(integers u8, u16, u32, u64, i8, i16, i32, i64);
+pixels!(narrow u8, u16, i8, i16);
+pixels!(integers u32, u64, i32, i64);
 
 multiversion! {
     fn load<T: Pixel>(from: &[u8], to: &mut [T::Sum]) {
