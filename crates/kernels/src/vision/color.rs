@@ -2,6 +2,7 @@
 
 use crate::base::par::{Slice, Threads};
 use crate::math::real::Real;
+use crate::multiversion;
 use crate::nn::interpolate::Pixel;
 
 /// A batch of images.
@@ -52,11 +53,13 @@ struct PlaneSize {
 /// Elements that are worth a second thread.
 const GRAIN: usize = 8 << 10;
 
+#[inline(always)]
 fn load<T: Pixel, W: Real>(value: T) -> W {
     W::of(value.load().to_f64())
 }
 
 /// Clamped to 0 and 255; NaN becomes 0.
+#[inline(always)]
 fn save<T: Pixel, W: Real>(value: W) -> T {
     T::save(T::Sum::of(value.greatest(W::of(0.0)).least(W::of(255.0)).to_f64()))
 }
@@ -83,15 +86,11 @@ impl Images {
         let Images { batch, height, width, bgr } = *self;
         assert_eq!(out.len(), batch * height * width * 3);
         threads.par_chunks_mut(out, 3 * width, GRAIN, |first, rows| {
-            for (i, to) in rows.chunks_mut(3 * width).enumerate() {
+            for (i, to) in rows.chunks_mut((3 * width).max(1)).enumerate() {
                 let (image, row) = ((first + i) / height, (first + i) % height);
-                for (x, to) in to.chunks_mut(3).enumerate() {
-                    let y = load(y[y_at.at(image, row, x)]);
-                    let u = load(u[u_at.at(image, row / 2, x / 2)]);
-                    let v = load(v[v_at.at(image, row / 2, x / 2)]);
-                    let rgb = colour::<W>(y, u, v).map(save);
-                    to.copy_from_slice(&if bgr { [rgb[2], rgb[1], rgb[0]] } else { rgb });
-                }
+                let y = &y[y_at.at(image, row, 0)..][..width];
+                let [u, v] = [(u, u_at), (v, v_at)].map(|(of, at)| &of[at.at(image, row / 2, 0)..]);
+                colour_row::<T, W>(y, u, v, u_at.column, bgr, to);
             }
         });
     }
@@ -144,6 +143,54 @@ impl Images {
     }
 }
 
+/// Pixels computed at a time; two neighbours share `u` and `v`.
+const PIXELS: usize = 64;
+
+multiversion! {
+    vectors if size_of::<W>() == size_of::<f32>();
+    /// A row of pixels; `u` and `v` are `step` elements apart.
+    fn colour_row<T: Pixel, W: Real>(
+        y: &[T],
+        u: &[T],
+        v: &[T],
+        step: usize,
+        bgr: bool,
+        to: &mut [T],
+    ) {
+        // A loop for each step, which the compiler vectorises.
+        let mut yuv = [[W::of(0.0); PIXELS]; 3];
+        let mut rgb = [[T::default(); PIXELS]; 3];
+        for (i, to) in to.chunks_mut(3 * PIXELS).enumerate() {
+            let (count, pair) = (to.len() / 3, i * PIXELS / 2);
+            let [luma, u_of, v_of] = &mut yuv;
+            for (to, y) in luma.iter_mut().zip(&y[i * PIXELS..][..count]) {
+                *to = load(*y);
+            }
+            for (from, to) in [(u, u_of), (v, v_of)] {
+                let to = to[..count].as_chunks_mut().0.iter_mut();
+                for (to, value) in to.zip(from[pair * step..].iter().step_by(step)) {
+                    *to = [load(*value); 2];
+                }
+            }
+            for k in 0..PIXELS {
+                let [r, g, b] = colour(yuv[0][k], yuv[1][k], yuv[2][k]);
+                (yuv[0][k], yuv[1][k], yuv[2][k]) = (r, g, b);
+            }
+            for (from, to) in yuv.iter().zip(&mut rgb) {
+                for k in 0..PIXELS {
+                    to[k] = save(from[k]);
+                }
+            }
+            let order = if bgr { [2, 1, 0] } else { [0, 1, 2] };
+            let [first, second, third] = order.map(|c: usize| &rgb[c]);
+            for (k, to) in to.as_chunks_mut().0.iter_mut().enumerate() {
+                *to = [first[k], second[k], third[k]];
+            }
+        }
+    }
+}
+
+#[inline(always)]
 fn colour<W: Real>(y: W, u: W, v: W) -> [W; 3] {
     let c = W::of;
     let (y, u, v) = (c(1.164) * (y - c(16.0)), u - c(128.0), v - c(128.0));
@@ -185,5 +232,27 @@ mod tests {
         let planes = [(&planes[..], luma), (&planes[..], u), (&planes[..], v)];
         images.colours::<u8, f32>(&Threads::new(2), planes, &mut back);
         assert!(image.iter().zip(&back).all(|(a, b)| a.abs_diff(*b) <= 2), "{back:?}");
+    }
+
+    /// Rows longer than a block, in both layouts of the planes, pixel by pixel.
+    #[test]
+    fn long_rows() {
+        let images = Images { batch: 1, height: 2, width: 150, bgr: false };
+        let byte = |i: usize| (i * 7919 % 256) as u8;
+        let planes: Vec<u8> = (0..450).map(byte).collect();
+        let luma = Plane { start: 0, image: 450, row: 150, column: 1 };
+        for (first, second, column) in [(300, 301, 2), (300, 375, 1)] {
+            let at = |start| Plane { start, image: 450, row: 150, column };
+            let mut found = vec![0; 900];
+            let all = [luma, at(first), at(second)].map(|plane| (&planes[..], plane));
+            images.colours::<u8, f32>(Threads::single(), all, &mut found);
+            for (i, found) in found.chunks_exact(3).enumerate() {
+                let pair = i % 150 / 2 * column;
+                let of = |at: usize| f32::from(planes[at]);
+                let expected = colour(of(i), of(first + pair), of(second + pair));
+                let expected = expected.map(|x| x.clamp(0.0, 255.0).round_ties_even() as u8);
+                assert_eq!(found, expected, "pixel {i}, columns {column}");
+            }
+        }
     }
 }
