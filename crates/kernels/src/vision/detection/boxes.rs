@@ -162,6 +162,15 @@ const LANES: usize = 32;
 pub struct Rects {
     blocks: Vec<[[f32; LANES]; 4]>,
     count: usize,
+    /// As for [`Rect::width`].
+    edge: f32,
+}
+
+impl Rects {
+    /// No boxes; `edge` as for [`Rect::width`].
+    pub fn with_edge(edge: f32) -> Rects {
+        Rects { edge, ..Rects::default() }
+    }
 }
 
 impl Many<Rect> for Rects {
@@ -190,7 +199,7 @@ multiversion! {
             let mut found = false;
             for i in 0..LANES {
                 let other = Rect { x0: x0[i], y0: y0[i], x1: x1[i], y1: y1[i] };
-                found |= (one.iou(other, 0.0) > limit) & (i < left);
+                found |= (one.iou(other, others.edge) > limit) & (i < left);
             }
             if found {
                 return true;

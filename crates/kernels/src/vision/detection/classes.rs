@@ -100,12 +100,22 @@ impl ByClass {
     /// # Panics
     /// When a class has fewer boxes than scores.
     pub fn run(&self, threads: &Threads, images: &[Image<'_>]) -> (Vec<Kept>, Vec<usize>) {
-        let mut lists: Vec<Vec<Kept>> = vec![Vec::new(); images.len()];
-        threads.par_chunks_mut(&mut lists, 1, 1, |first, part| {
-            for (i, list) in part.iter_mut().enumerate() {
-                *list = self.image(first + i, &images[first + i]);
+        let all_classes = |(batch, image): (usize, &Image<'_>)| {
+            let used = (0..image.len()).filter(|class| Some(*class) != self.background);
+            used.map(move |class| (batch, class)).collect::<Vec<_>>()
+        };
+        let classes: Vec<_> = images.iter().enumerate().flat_map(all_classes).collect();
+        let mut kept: Vec<Vec<Kept>> = vec![Vec::new(); classes.len()];
+        threads.par_chunks_mut(&mut kept, 1, 1, |first, part| {
+            for (kept, &(batch, class)) in part.iter_mut().zip(&classes[first..]) {
+                let (boxes, scores) = images[batch][class];
+                let chosen = self.chosen(boxes, scores).into_iter();
+                *kept = chosen.map(|(index, score)| Kept { batch, class, index, score }).collect();
             }
         });
+        let mut lists: Vec<Vec<Kept>> = vec![Vec::new(); images.len()];
+        classes.iter().zip(kept).for_each(|((batch, _), kept)| lists[*batch].extend(kept));
+        lists.iter_mut().for_each(|list| self.best(list));
         let counts = lists.iter().map(Vec::len).collect();
         let mut all = lists.concat();
         let place = |k: &Kept| (k.batch, k.class);
@@ -118,27 +128,23 @@ impl ByClass {
         (all, counts)
     }
 
-    /// The best of an image, by score, class and box.
-    fn image(&self, batch: usize, classes: &Image<'_>) -> Vec<Kept> {
-        let mut all = Vec::new();
-        for (class, (boxes, scores)) in classes.iter().enumerate() {
-            if Some(class) == self.background {
-                continue;
+    /// The boxes of a class that are chosen, with their scores.
+    fn chosen(&self, boxes: &[Rect], scores: &[f32]) -> Vec<(usize, f32)> {
+        match &self.choice {
+            Choice::Matrix(matrix) => matrix.select(boxes, scores, self.candidates),
+            Choice::Greedy { greedy, score } => {
+                let order = ranked(scores, self.candidates, |s| s >= *score);
+                let kept = greedy.keep(boxes, order, usize::MAX).into_iter();
+                kept.map(|i| (i, scores[i])).collect()
             }
-            let kept = match &self.choice {
-                Choice::Matrix(matrix) => matrix.select(boxes, scores, self.candidates),
-                Choice::Greedy { greedy, score } => {
-                    let order = ranked(scores, self.candidates, |s| s >= *score);
-                    let kept = greedy.keep(boxes, order, usize::MAX).into_iter();
-                    kept.map(|i| (i, scores[i])).collect()
-                }
-            };
-            all.extend(kept.into_iter().map(|(index, score)| Kept { batch, class, index, score }));
         }
+    }
+
+    /// Keeps the best of an image, by score, class and box.
+    fn best(&self, all: &mut Vec<Kept>) {
         let place = |k: &Kept| (k.class, k.index);
-        sort(&mut all, &|a, b| descending(a.score, b.score).then(place(a).cmp(&place(b))));
+        sort(all, &|a, b| descending(a.score, b.score).then(place(a).cmp(&place(b))));
         all.truncate(self.results);
-        all
     }
 }
 

@@ -1,7 +1,7 @@
 //! Greedy suppression: in the given order, a box is kept unless an earlier one overlaps it too
 //! much.
 
-use super::boxes::{Rect, ranked};
+use super::boxes::{Many as _, Rect, Rects, ranked};
 
 /// The threshold of suppression.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +30,27 @@ impl Greedy {
         order: impl IntoIterator<Item = usize>,
         limit: usize,
     ) -> Vec<usize> {
+        if self.eta < 1.0 {
+            return self.keep_adaptive(boxes, order, limit);
+        }
+        let mut kept = Rects::with_edge(self.edge);
+        let is_kept = |i: &usize| {
+            let stays = !kept.any_over(boxes[*i], self.overlap);
+            if stays {
+                kept.push(boxes[*i]);
+            }
+            stays
+        };
+        order.into_iter().filter(is_kept).take(limit).collect()
+    }
+
+    /// The same with a threshold that changes.
+    fn keep_adaptive(
+        &self,
+        boxes: &[Rect],
+        order: impl IntoIterator<Item = usize>,
+        limit: usize,
+    ) -> Vec<usize> {
         // Each kept box suppresses with the threshold after it was kept.
         let mut kept: Vec<(usize, f32)> = Vec::new();
         let mut threshold = self.overlap;
@@ -41,7 +62,7 @@ impl Greedy {
             if kept.iter().any(over) {
                 continue;
             }
-            if self.eta < 1.0 && threshold > 0.5 {
+            if threshold > 0.5 {
                 threshold *= self.eta;
             }
             kept.push((i, threshold));

@@ -4,7 +4,7 @@ use super::boxes::{Overlap, descending};
 use super::columns::{Columns, groups};
 use crate::base::par::Threads;
 use crate::math::real::Real;
-use crate::search::order::{Order, sorted};
+use crate::search::order::{Order as _, key, position};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -100,7 +100,30 @@ impl Suppression {
         scores: &[f32],
         wanted: impl Iterator<Item = usize>,
     ) -> Vec<(usize, f32)> {
-        let order = sorted(wanted.map(|i| (!scores[i].rank(), i)));
+        let rank = |i: usize| key((!scores[i].rank()).into(), i);
+        let mut keys: Vec<u128> = wanted.map(rank).collect();
+        // Most often, the best few boxes for each that is kept are enough.
+        let some = self.limit.saturating_mul(4);
+        if some < keys.len() / 2 {
+            keys.select_nth_unstable(some);
+            let kept = self.select_best(threads, boxes, scores, &mut keys[..some]);
+            if kept.len() == self.limit {
+                return kept;
+            }
+        }
+        self.select_best(threads, boxes, scores, &mut keys)
+    }
+
+    /// The same, of the boxes with these keys.
+    fn select_best<B: Overlap>(
+        &self,
+        threads: &Threads,
+        boxes: &[B],
+        scores: &[f32],
+        keys: &mut [u128],
+    ) -> Vec<(usize, f32)> {
+        keys.sort_unstable();
+        let order: Vec<usize> = keys.iter().map(|key| position(*key)).collect();
         let boxes: Vec<B> = order.iter().map(|i| boxes[*i]).collect();
         let groups = groups(&boxes, self.overlap);
         let mut kept: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
@@ -210,9 +233,13 @@ mod tests {
                     expected.push(*i);
                 }
             }
-            expected.truncate(500);
-            let found = all.select(&threads, &boxes, &scores).into_iter().map(|(i, _)| i);
-            assert_eq!(found.collect::<Vec<_>>(), expected, "{overlap} {odd}");
+            // With a small limit, the best boxes are tried first.
+            for limit in [500, 20] {
+                expected.truncate(limit);
+                let all = Suppression { limit, ..all };
+                let found = all.select(&threads, &boxes, &scores).into_iter().map(|(i, _)| i);
+                assert_eq!(found.collect::<Vec<_>>(), expected, "{overlap} {odd} {limit}");
+            }
         }
     }
 
