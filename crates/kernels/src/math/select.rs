@@ -5,6 +5,7 @@ use crate::base::par::{Slice, Threads};
 use crate::math::broadcast::Broadcast;
 use crate::multiversion;
 use bytemuck::{cast_slice, cast_slice_mut};
+use std::hint::black_box;
 use std::ops::{BitAnd, BitOr, Not};
 
 /// Takes each element from `then` where `condition` is not 0, else from `other`.
@@ -22,23 +23,40 @@ pub fn select<T: Pod>(
     assert_eq!(out.len(), plan.count());
     let steps = plan.steps();
     let out = Slice::new(out);
-    plan.rows(threads, |first, len, [c, t, o]| {
-        let reach = |step: usize| step * (len - 1) + 1;
-        // SAFETY: rows are disjoint parts of the output.
-        let out = unsafe { out.part(first, len) };
-        let condition = &condition[c..c + reach(steps[0])];
-        let then = &then[t..t + reach(steps[1])];
-        let other = &other[o..o + reach(steps[2])];
-        match steps {
-            [1, 1, 1] => each(condition, then, other, out),
-            [0, 1, _] if condition[0] != 0 => out.copy_from_slice(then),
-            [0, _, 1] if condition[0] == 0 => out.copy_from_slice(other),
-            [1, 1, 0] => either(condition, then, other[0], true, out),
-            [1, 0, 1] => either(condition, other, then[0], false, out),
-            [1, 0, 0] => numbers(condition, [then[0], other[0]], out),
-            _ => strided(steps, condition, then, other, out),
+    let page = (PAGE / size_of::<T>()).max(1);
+    plan.rows(threads, |first, len, at| {
+        for start in (0..len).step_by(page) {
+            let len = page.min(len - start);
+            let [c, t, o] = [0, 1, 2].map(|k| {
+                let from = at[k] + start * steps[k];
+                from..from + steps[k] * (len - 1) + 1
+            });
+            // SAFETY: rows are disjoint parts of the output.
+            let out = unsafe { out.part(first + start, len) };
+            select_row(steps, &condition[c], &then[t], &other[o], out);
         }
     });
+}
+
+/// Bytes of a page of memory.
+const PAGE: usize = 4096;
+
+/// Selects at most as many elements as a page has.
+fn select_row<T: Pod>(steps: [usize; 3], condition: &[u8], then: &[T], other: &[T], out: &mut [T]) {
+    // Masked loads follow. They take hundreds of cycles, every time, on a page that nobody has
+    // touched yet, such as one of a mapped file.
+    for values in [then, other] {
+        black_box([values.first().copied(), values.last().copied()]);
+    }
+    match steps {
+        [1, 1, 1] => each(condition, then, other, out),
+        [0, 1, _] if condition[0] != 0 => out.copy_from_slice(then),
+        [0, _, 1] if condition[0] == 0 => out.copy_from_slice(other),
+        [1, 1, 0] => either(condition, then, other[0], true, out),
+        [1, 0, 1] => either(condition, other, then[0], false, out),
+        [1, 0, 0] => numbers(condition, [then[0], other[0]], out),
+        _ => strided(steps, condition, then, other, out),
+    }
 }
 
 /// Takes each element from one of both, as bits.

@@ -38,10 +38,8 @@ impl GatherPlan {
         if out.is_empty() {
             return;
         }
-        if batch * count * inner == 1
-            && let Ok(index) = normal(indices[0], size)
-        {
-            return self.column(threads, data, index, out);
+        if batch * inner == 1 && self.columns(threads, data, indices, out) {
+            return;
         }
         let grain = GRAIN / size_of::<T>() / inner;
         let shared = Slice::new(out);
@@ -60,17 +58,47 @@ impl GatherPlan {
         });
     }
 
-    /// Copies entry `index`, which is one element, of every slice.
-    fn column<T: Pod>(&self, threads: &Threads, data: &[T], index: usize, out: &mut [T]) {
+    /// Copies a few elements of every slice, such as the channels of an image; returns whether it
+    /// did.
+    fn columns<T: Pod>(
+        &self,
+        threads: &Threads,
+        data: &[T],
+        indices: &[i64],
+        out: &mut [T],
+    ) -> bool {
+        match *indices {
+            [a] => self.pick(threads, data, [a], out),
+            [a, b] => self.pick(threads, data, [a, b], out),
+            [a, b, c] => self.pick(threads, data, [a, b, c], out),
+            [a, b, c, d] => self.pick(threads, data, [a, b, c, d], out),
+            _ => false,
+        }
+    }
+
+    /// Copies `N` elements of every slice, unless an index is out of range.
+    fn pick<T: Pod, const N: usize>(
+        &self,
+        threads: &Threads,
+        data: &[T],
+        indices: [i64; N],
+        out: &mut [T],
+    ) -> bool {
         let size = self.size;
-        // Each element costs a whole cache line.
+        let mut at = [0; N];
+        for (at, index) in at.iter_mut().zip(indices) {
+            let Ok(index) = normal(index, size) else { return false };
+            *at = index;
+        }
+        // A slice costs at most a whole cache line.
         let grain = GRAIN / (size * size_of::<T>()).clamp(size_of::<T>(), 64);
-        threads.par_chunks_mut(out, 1, grain, |first, out| {
-            let from = &data[first * size..][..out.len() * size];
-            for (to, row) in out.iter_mut().zip(from.chunks_exact(size)) {
-                *to = row[index];
+        threads.par_chunks_mut(out, N, grain, |first, out| {
+            let slices = data[first * size..].chunks_exact(size);
+            for (to, slice) in out.as_chunks_mut().0.iter_mut().zip(slices) {
+                *to = at.map(|i| slice[i]);
             }
         });
+        true
     }
 
     /// Copies the entries of one slice that the indices choose.
@@ -191,6 +219,21 @@ mod tests {
         let mut out = [0; 8];
         at_positions(Threads::single(), &data, (&[5, 1], 4), &mut out);
         assert_eq!(out, [5, 6, 7, 8, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn few_elements_of_every_slice() {
+        let data: Vec<u16> = (0..12).collect();
+        let gathered = |indices: &[i64]| {
+            let count = indices.len();
+            let plan = GatherPlan { batch: 1, outer: 4, size: 3, count, inner: 1 };
+            let mut out = vec![9; 4 * count];
+            plan.run(Threads::single(), &data, indices, &mut out);
+            out
+        };
+        assert_eq!(gathered(&[2, 1, -3]), [2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9]);
+        assert_eq!(gathered(&[1]), [1, 4, 7, 10]);
+        assert_eq!(gathered(&[3, -1]), [0, 2, 0, 5, 0, 8, 0, 11]);
     }
 
     /// Along each axis, with sizes below those of the data, compared element by element.

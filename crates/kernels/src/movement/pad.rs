@@ -94,9 +94,14 @@ impl PadPlan {
         }
         for position in (0..from).chain(to..limit) {
             let place = &mut row[position as usize * inner..][..inner];
-            match source(position.saturating_sub(axis.begin), axis.size as i64) {
-                Some(index) => place.copy_from_slice(&data[index * inner..][..inner]),
-                None => place.fill(value),
+            let from = source(position.saturating_sub(axis.begin), axis.size as i64);
+            let from = from.map(|index| &data[index * inner..][..inner]);
+            match (place, from) {
+                // Too few for a call.
+                ([place], Some([from])) => *place = *from,
+                ([place], None) => *place = value,
+                (place, Some(from)) => place.copy_from_slice(from),
+                (place, None) => place.fill(value),
             }
         }
     }
