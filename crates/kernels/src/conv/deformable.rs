@@ -1,10 +1,12 @@
 //! Deformable convolutions: every tap of every window samples the input at its own position, by
-//! bilinear interpolation. The samples become the columns of a matrix for a GEMM with the filters.
+//! bilinear interpolation. The samples become the rows of a matrix for a GEMM with the filters.
 
-use crate::base::par::Threads;
+use crate::base::num::Pod;
+use crate::base::par::{Slice, Threads};
 use crate::conv::tuning::DEFORMABLE_GRAIN;
 use crate::gemm::Window;
 use crate::math::real::Real;
+use crate::multiversion;
 
 /// The sizes of a deformable convolution, for one image of the batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +15,10 @@ pub struct Deformable {
     pub channels: usize,
     /// Rows and columns.
     pub axes: [Window; 2],
-    /// Groups of channels with their own offsets; it divides the channels.
+    /// Groups of channels with filters of their own; it divides the channels.
     pub groups: usize,
+    /// Groups of channels with offsets of their own; it divides the channels.
+    pub offset_groups: usize,
     /// Whether positions less than one element outside are interpolated with zeros. Otherwise a
     /// sample before the first element is 0, and one behind the last is the last.
     pub padded: bool,
@@ -30,13 +34,12 @@ pub struct Places<'a, R> {
     pub mask: Option<&'a [R]>,
 }
 
-/// A tap in a channel.
-#[derive(Clone, Copy)]
-struct Tap {
-    /// The plane of offsets, counted over groups and taps.
-    map: usize,
-    /// The tap, counted over the kernel.
-    tap: usize,
+/// A position between elements.
+struct Sample<R> {
+    /// The elements around it, counted over the plane; `None` is a zero.
+    around: [Option<usize>; 4],
+    /// Their weights.
+    weights: [R; 4],
 }
 
 impl Deformable {
@@ -50,11 +53,12 @@ impl Deformable {
         self.axes[0].taps * self.axes[1].taps
     }
 
-    /// Writes the samples: a row for each channel and tap, a column for each position.
+    /// Writes the samples, `[groups, positions, taps, channels of a group]`. The input has its
+    /// channels last.
     ///
     /// # Panics
     /// When a slice is too short.
-    pub fn columns<R: Real>(
+    pub fn rows<R: Real + Pod>(
         &self,
         threads: &Threads,
         input: &[R],
@@ -62,50 +66,34 @@ impl Deformable {
         to: &mut [R],
     ) {
         let (positions, taps) = (self.positions(), self.taps());
-        let plane = self.axes[0].input * self.axes[1].input;
-        threads.par_chunks_mut(to, positions, DEFORMABLE_GRAIN, |first, part| {
-            for (i, row) in part.chunks_mut(positions.max(1)).enumerate() {
-                let (channel, tap) = ((first + i) / taps, (first + i) % taps);
-                let group = channel / (self.channels / self.groups);
-                let input = &input[channel * plane..][..plane];
-                self.row(input, Tap { map: group * taps + tap, tap }, places, row);
+        let channels = self.channels / self.groups;
+        assert_eq!(to.len(), positions * taps * self.channels);
+        let zeros = vec![R::of(0.0); channels];
+        let sampler = Sampler { plan: self, input, places, zeros };
+        let to = Slice::new(to);
+        let grain = DEFORMABLE_GRAIN.div_ceil((taps * self.channels).max(1));
+        threads.par_ranges(positions, grain, |range| {
+            for (position, tap) in range.flat_map(|i| (0..taps).map(move |tap| (i, tap))) {
+                for group in 0..self.groups {
+                    let at = ((group * positions + position) * taps + tap) * channels;
+                    // SAFETY: below the length asserted above; each part is written once.
+                    let to = unsafe { to.part(at, channels) };
+                    sampler.write((position, tap), group * channels, to);
+                }
             }
         });
     }
 
-    /// The samples of one tap in one channel.
-    fn row<R: Real>(
-        &self,
-        input: &[R],
-        Tap { map, tap }: Tap,
-        Places { offsets, mask }: Places<'_, R>,
-        to: &mut [R],
-    ) {
-        let [height, width] = &self.axes;
-        let start = |axis: &Window, i: usize, tap: usize| {
-            R::of((i * axis.stride + tap * axis.dilation) as f64 + axis.start as f64)
-        };
-        let count = to.len();
-        let (down, across) = offsets[2 * map * count..][..2 * count].split_at(count);
-        let mask = mask.map(|mask| &mask[map * count..][..count]);
-        for (i, to) in to.iter_mut().enumerate() {
-            let y = start(height, i / width.output, tap / width.taps) + down[i];
-            let x = start(width, i % width.output, tap % width.taps) + across[i];
-            let value = self.sample(input, y, x);
-            *to = mask.map_or(value, |mask| value * mask[i]);
-        }
-    }
-
-    /// The value at a position, interpolated between the four elements around it.
+    /// The elements around a position and their weights; `None` for a zero outside of the input.
     #[inline(always)]
-    fn sample<R: Real>(&self, input: &[R], y: R, x: R) -> R {
+    fn sample<R: Real>(&self, y: R, x: R) -> Option<Sample<R>> {
         let [height, width] = &self.axes;
         let least = R::of(if self.padded { -1.0 } else { 0.0 });
         let inside = |v: R, axis: &Window| {
             (v > least || v == least && !self.padded) && v < R::of(axis.input as f64)
         };
         if !(inside(y, height) && inside(x, width)) {
-            return R::of(0.0);
+            return None;
         }
         let (top, left) = (y.floor(), x.floor());
         let (dy, dx) = (y - top, x - left);
@@ -117,15 +105,73 @@ impl Deformable {
                 Some((i as usize).min(axis.input - 1))
             }
         };
-        let element = |row: isize, column: isize| match (at(row, height), at(column, width)) {
-            (Some(row), Some(column)) => input[row * width.input + column],
-            _ => R::of(0.0),
-        };
+        let element = |row, column| Some(at(row, height)? * width.input + at(column, width)?);
         let (up, before) = (R::of(1.0) - dy, R::of(1.0) - dx);
-        before * up * element(top, left)
-            + before * dy * element(top + 1, left)
-            + dx * up * element(top, left + 1)
-            + dx * dy * element(top + 1, left + 1)
+        Some(Sample {
+            around: [
+                element(top, left),
+                element(top + 1, left),
+                element(top, left + 1),
+                element(top + 1, left + 1),
+            ],
+            weights: [before * up, before * dy, dx * up, dx * dy],
+        })
+    }
+}
+
+/// What the samples of an image are taken from.
+struct Sampler<'a, R> {
+    plan: &'a Deformable,
+    /// Channels last.
+    input: &'a [R],
+    places: Places<'a, R>,
+    /// The channels of an element outside.
+    zeros: Vec<R>,
+}
+
+impl<R: Real + Pod> Sampler<'_, R> {
+    /// Writes the samples of one tap of a window in some channels, from `first` on.
+    fn write(&self, (position, tap): (usize, usize), mut first: usize, mut to: &mut [R]) {
+        let Places { offsets, mask } = self.places;
+        let (positions, taps) = (self.plan.positions(), self.plan.taps());
+        let [height, width] = &self.plan.axes;
+        let start = |axis: &Window, i: usize, tap: usize| {
+            R::of((i * axis.stride + tap * axis.dilation) as f64 + axis.start as f64)
+        };
+        let y = start(height, position / width.output, tap / width.taps);
+        let x = start(width, position % width.output, tap % width.taps);
+        let shared = self.plan.channels / self.plan.offset_groups;
+        while !to.is_empty() {
+            let map = first / shared * taps + tap;
+            let of = |plane: usize| plane * positions + position;
+            let (down, across) = (offsets[of(2 * map)], offsets[of(2 * map + 1)]);
+            let factor = mask.map_or(R::of(1.0), |mask| mask[of(map)]);
+            let part;
+            (part, to) = to.split_at_mut((shared - first % shared).min(to.len()));
+            match self.plan.sample(y + down, x + across) {
+                None => part.fill(R::of(0.0) * factor),
+                Some(Sample { around, weights }) => {
+                    let channels = |at: Option<usize>| match at {
+                        Some(at) => &self.input[at * self.plan.channels + first..][..part.len()],
+                        None => &self.zeros[..part.len()],
+                    };
+                    blend(around.map(channels), weights, factor, part);
+                }
+            }
+            first += part.len();
+        }
+    }
+}
+
+multiversion! {
+    vectors if size_of::<R>() == size_of::<f32>();
+    /// The weighted sum of four rows, times a factor.
+    fn blend<R: Real>(rows: [&[R]; 4], weights: [R; 4], factor: R, to: &mut [R]) {
+        let [a, b, c, d] = rows.map(|row| &row[..to.len()]);
+        for (i, to) in to.iter_mut().enumerate() {
+            let above = weights[0] * a[i] + weights[1] * b[i];
+            *to = (above + weights[2] * c[i] + weights[3] * d[i]) * factor;
+        }
     }
 }
 
@@ -138,9 +184,10 @@ mod tests {
         let axis = Window { input: 2, output: 2, taps: 1, stride: 1, dilation: 1, start: 0 };
         let input = [1.0, 3.0, 5.0, 7.0f64];
         let run = |padded: bool, offsets: [f64; 8], mask: Option<&[f64]>| {
-            let plan = Deformable { channels: 1, axes: [axis; 2], groups: 1, padded };
+            let plan =
+                Deformable { channels: 1, axes: [axis; 2], groups: 1, offset_groups: 1, padded };
             let (mut to, places) = ([0.0; 4], Places { offsets: &offsets, mask });
-            plan.columns(Threads::single(), &input, places, &mut to);
+            plan.rows(Threads::single(), &input, places, &mut to);
             to
         };
         assert_eq!(run(false, [0.0; 8], None), input);
@@ -150,5 +197,34 @@ mod tests {
         let outside = [-0.5, 0.0, 0.5, 1.0, 0.0, 0.5, 0.0, f64::NAN];
         assert_eq!(run(false, outside, None), [0.0, 3.0, 5.0, 0.0]);
         assert_eq!(run(true, outside, None), [0.5, 1.5, 2.5, 0.0]);
+    }
+
+    /// Six channels in two groups with filters and three with offsets, each channel against one of
+    /// its own.
+    #[test]
+    fn groups_cross() {
+        let axis = Window { input: 5, output: 4, taps: 2, stride: 1, dilation: 1, start: 0 };
+        let plan =
+            Deformable { channels: 6, axes: [axis; 2], groups: 2, offset_groups: 3, padded: true };
+        let number = |i: usize| (i * 7919 % 97) as f32 / 41.0 - 1.0;
+        let input: Vec<f32> = (0..25 * 6).map(number).collect();
+        let offsets: Vec<f32> = (0..3 * 4 * 2 * 16).map(number).collect();
+        let mask: Vec<f32> = (0..3 * 4 * 16).map(number).collect();
+        let mut all = vec![0.0; 16 * 4 * 6];
+        let places = Places { offsets: &offsets, mask: Some(&mask) };
+        plan.rows(&Threads::new(2), &input, places, &mut all);
+        for channel in 0..6 {
+            let one = Deformable { channels: 1, groups: 1, offset_groups: 1, ..plan.clone() };
+            let group = channel / 2;
+            let places = Places {
+                offsets: &offsets[group * 128..][..128],
+                mask: Some(&mask[group * 64..][..64]),
+            };
+            let input: Vec<f32> = input.iter().skip(channel).step_by(6).copied().collect();
+            let mut expected = vec![0.0; 16 * 4];
+            one.rows(Threads::single(), &input, places, &mut expected);
+            let found = all[channel / 3 * 16 * 4 * 3..].iter().skip(channel % 3).step_by(3);
+            assert!(found.zip(&expected).all(|(a, b)| a == b), "channel {channel}");
+        }
     }
 }

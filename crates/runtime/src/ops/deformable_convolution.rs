@@ -7,6 +7,7 @@ use crate::tensor::convert::Conversion;
 use infer::ops::deformable_convolution::DeformableConvolution as Rule;
 use kernels::Scratch;
 use kernels::conv::{Deformable, Places};
+use kernels::copy::CopyPlan;
 use kernels::gemm::Window;
 use kernels::num::{bytes, bytes_mut};
 use kernels::real::Real;
@@ -27,7 +28,6 @@ impl Lower for Rule {
 struct DeformableKernel<R> {
     batch: usize,
     plan: Deformable,
-    groups: usize,
     /// Channels of the output.
     outputs: usize,
     /// Conversions to `R` and back, if the element type is another.
@@ -62,10 +62,10 @@ impl<R: Factor + Real> DeformableKernel<R> {
             plan: Deformable {
                 channels: data[1],
                 axes: [axis(0), axis(1)],
-                groups: rule.offset_groups(),
+                groups: rule.groups(),
+                offset_groups: rule.offset_groups(),
                 padded: rule.is_padded(),
             },
-            groups: rule.groups(),
             outputs: filters[0],
             conversions,
             of: PhantomData,
@@ -93,19 +93,26 @@ impl<R: Factor + Real> DeformableKernel<R> {
         let offsets = self.operand(cx, 1, b);
         let filters = self.operand(cx, 2, c);
         let mask = (cx.input_count() > 3).then(|| self.operand(cx, 3, d));
+        let Deformable { channels, groups, .. } = self.plan;
         let (positions, taps) = (self.plan.positions(), self.plan.taps());
-        let depth = self.plan.channels / self.groups * taps;
-        let rows = self.outputs / self.groups;
-        let shape = Shape::new(&[rows, depth], &[depth, positions], false, false);
-        let mut columns = cx.scratch::<R>(self.groups * depth * positions);
+        let (depth, rows) = (channels / groups * taps, self.outputs / groups);
+        let shape = Shape::new(&[rows, depth], &[positions, depth], false, true);
+        // Samples and filters have their channels last, so that a position is read as a whole.
+        let mut ordered = cx.scratch::<R>(filters.len());
+        let order = CopyPlan::transpose(&[self.outputs, channels / groups, taps], &[0, 2, 1]);
+        order.run(cx.threads(), filters, &mut ordered);
+        let mut samples = cx.scratch::<R>(channels * taps * positions);
         let one = |all: &[R]| all.len() / self.batch.max(1);
+        let mut image = cx.scratch::<R>(one(data));
+        let last = CopyPlan::transpose(&[channels, one(data) / channels.max(1)], &[1, 0]);
         for (i, to) in output.chunks_mut((self.outputs * positions).max(1)).enumerate() {
             let part = |all| -> &[R] { &all[i * one(all)..][..one(all)] };
             let places = Places { offsets: part(offsets), mask: mask.map(part) };
-            self.plan.columns(cx.threads(), part(data), places, &mut columns);
+            last.run(cx.threads(), part(data), &mut image);
+            self.plan.rows(cx.threads(), &image, places, &mut samples);
             for (group, to) in to.chunks_mut((rows * positions).max(1)).enumerate() {
-                let columns = &columns[group * depth * positions..];
-                R::multiply(&shape, cx, &filters[group * rows * depth..], columns, to);
+                let samples = &samples[group * depth * positions..];
+                R::multiply(&shape, cx, &ordered[group * rows * depth..], samples, to);
             }
         }
     }
@@ -126,7 +133,7 @@ impl<R: Factor + Real> Kernel for DeformableKernel<R> {
 
     fn flops(&self) -> u64 {
         let (positions, taps) = (self.plan.positions(), self.plan.taps());
-        let depth = self.plan.channels / self.groups * taps;
+        let depth = self.plan.channels / self.plan.groups * taps;
         [2, self.batch, self.outputs, positions, depth].iter().map(|n| *n as u64).product()
     }
 
