@@ -9,13 +9,14 @@ run:
 
 # What stands beside the code is tested with each further instruction set of the machine, and so is what plans
 # pack, in the same executables: the kernels alone would be built anew, for fewer features of what they need.
-# The first tests use the widest. AMX is emulated where AVX512-BF16 is there and AMX is not.
+# The first tests use the widest; the others need fewer random cases. AMX is emulated where
+# AVX512-BF16 is there and AMX is not.
 cpu_has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 FURTHER = portable $(call cpu_has,avx512vl,avx2) $(call cpu_has,avx512_bf16,avx512 amx)
 test:
 	cargo test --workspace
 	set -e; for isa in $(FURTHER); do \
-		IRRUN_ISA=$$isa cargo test --quiet --workspace --lib --test prepack; done
+		PROPTEST_CASES=24 IRRUN_ISA=$$isa cargo test --quiet --workspace --lib --test prepack; done
 
 # The pages of `irrun graph` in a headless Chromium, which IRRUN_BROWSER=… names where PATH does not. MODEL=…
 # tries the page of a model of one's own, too, and tells how long it took to open.
