@@ -10,7 +10,7 @@ use super::output::{SharedTarget, Target};
 use super::pack::b::Packed;
 use super::post_ops::{RegisterPostOps, finish};
 use super::precision::Precision;
-use super::prefetch::{Prefetch, PrefetchStream};
+use super::prefetch::Prefetch;
 use super::problem::{Gemm, Lhs};
 use super::tuning::{CACHE, GRAIN, TILES_PER_THREAD};
 use crate::base::par::Threads;
@@ -98,7 +98,6 @@ impl<'a> BlockDiagonal<'a> {
                 let panels = self.b[group].panels().chunks_exact(nr() * k);
                 for (i, panel) in panels.enumerate().take(n.div_ceil(nr())) {
                     let (column, columns) = (group * n + i * nr(), nr().min(n - i * nr()));
-                    let nothing = PrefetchStream::nothing(panel.as_ptr());
                     let absorbed = absorbed.at(first, column);
                     // SAFETY: `check` has shown that the rows, the channels of the group and its
                     // columns lie within the operands; tasks write disjoint parts of C.
@@ -109,7 +108,7 @@ impl<'a> BlockDiagonal<'a> {
                             runs,
                             k: k / runs,
                             b: panel.as_ptr(),
-                            ahead: Prefetch([nothing, nothing]),
+                            ahead: Prefetch::nothing(panel.as_ptr()),
                             out: c.block(at, (c_stride, columns), absorbed),
                         };
                         if k_blocks.is_one() {

@@ -84,7 +84,7 @@ impl Gemm<'_> {
                 }
             }
             let next = self.consecutive(first + rows..bottom.min(first + 2 * rows));
-            let of_next = PrefetchShares::new(next.len(), walk.across(), walk.lanes);
+            let of_next = PrefetchShares::new(next.len(), walk.across(), walk.lanes / runs.max(1));
             let next = (next, of_next);
             let blocks = walk.blocks_at_a_time((bottom - first) / most, most);
             walk.multiply(&RowBlock { range: (first, rows), blocks, source, runs, pass, next });
@@ -98,14 +98,15 @@ impl Gemm<'_> {
         }
     }
 
-    /// These rows of A, if they are contiguous; else an empty slice.
+    /// These rows of A, or those of the first of several matrices, if they are contiguous; else an
+    /// empty slice.
     fn consecutive(&self, rows: Range<usize>) -> &[f32] {
-        match self.a {
-            Lhs::Rows { values, stride } if stride == self.k && !rows.is_empty() => {
-                &values[rows.start * stride..rows.end * stride]
-            }
-            _ => &[],
-        }
+        let (values, stride) = match self.a {
+            Lhs::Rows { values, stride } if stride == self.k => (values, stride),
+            Lhs::Concat { first, columns, .. } => (first, columns),
+            _ => return &[],
+        };
+        if rows.is_empty() { &[] } else { &values[rows.start * stride..rows.end * stride] }
     }
 }
 
@@ -195,22 +196,23 @@ impl<'a> TileDriver<'a> {
         if self.prefetches_output {
             out.prefetch(count);
         }
-        MicrokernelArgs {
-            a: rows.source,
-            runs: rows.runs,
-            k: self.lanes / rows.runs,
-            b: panel.as_ptr(),
-            // Spread evenly along k: prefetching faster, or further ahead, was slower.
-            ahead: if is_long {
-                Prefetch::of_panel(panel, width)
-            } else {
-                Prefetch([
-                    self.upcoming.of(later.get(i * len), rows.pass, panel),
-                    of_next.of(next.first(), i, panel),
-                ])
-            },
-            out,
-        }
+        // Spread evenly along k: prefetching faster, or further ahead, was slower.
+        let ahead = if is_long {
+            Prefetch::of_panel(panel, width)
+        } else {
+            let streams = Prefetch::streams([
+                self.upcoming.of(later.get(i * len), rows.pass, panel),
+                of_next.of(next.first(), i, panel),
+            ]);
+            match self.gemm.a {
+                Lhs::Concat { columns, .. } if rows.runs > 1 && !next.is_empty() => {
+                    streams.behind_runs(count * columns + of_next.start(i))
+                }
+                _ => streams,
+            }
+        };
+        let (b, k) = (panel.as_ptr(), self.lanes / rows.runs);
+        MicrokernelArgs { a: rows.source, runs: rows.runs, k, b, ahead, out }
     }
 }
 

@@ -48,25 +48,54 @@ pub(super) const TERMS: usize = 4;
 
 /// What a block prefetches, evenly along k.
 #[derive(Clone, Copy)]
-pub(super) struct Prefetch(pub(super) [PrefetchStream; 2]);
+pub(super) struct Prefetch {
+    streams: [PrefetchStream; 2],
+    /// If the second stream begins anew with each run of A: how many elements behind the run.
+    behind_runs: Option<usize>,
+}
 
 impl Prefetch {
+    /// Two streams over all of k.
+    pub(super) fn streams(streams: [PrefetchStream; 2]) -> Prefetch {
+        Prefetch { streams, behind_runs: None }
+    }
+
+    /// Nothing, as [`PrefetchStream::nothing`].
+    pub(super) fn nothing(from: *const f32) -> Prefetch {
+        Prefetch::streams([PrefetchStream::nothing(from); 2])
+    }
+
     /// Streams over the panel itself, [`PREFETCH_DISTANCE`] ahead; each stream takes every second
     /// line.
     pub(super) fn of_panel(panel: &[f32], width: usize) -> Prefetch {
         let from = panel.as_ptr().wrapping_add(PREFETCH_DISTANCE);
-        Prefetch([from, from.wrapping_add(LINE)].map(|from| PrefetchStream { from, step: width }))
+        let stream = |from| PrefetchStream { from, step: width };
+        Prefetch::streams([from, from.wrapping_add(LINE)].map(stream))
+    }
+
+    /// The same, where the second stream begins anew with each run of A, so many elements behind
+    /// it.
+    pub(super) fn behind_runs(self, elements: usize) -> Prefetch {
+        Prefetch { behind_runs: Some(elements), ..self }
+    }
+
+    /// Turns to a run of A, of which `first` is the first element.
+    #[inline(always)]
+    pub(super) fn turn_to(&mut self, first: *const f32) {
+        if let Some(elements) = self.behind_runs {
+            self.streams[1].from = first.wrapping_add(elements);
+        }
     }
 
     /// What is left to prefetch after `terms` elements along k.
     pub(super) fn after(self, terms: usize) -> Prefetch {
-        Prefetch(self.0.map(|stream| stream.after(terms)))
+        Prefetch { streams: self.streams.map(|stream| stream.after(terms)), ..self }
     }
 
     /// Issues the prefetches for one element along k.
     #[inline(always)]
     pub(super) fn term(&mut self) {
-        let Prefetch([first, second]) = self;
+        let [first, second] = &mut self.streams;
         first.prefetch();
         second.prefetch();
     }
@@ -74,7 +103,7 @@ impl Prefetch {
     /// Issues the prefetches for [`TERMS`] elements along k: half as many as [`Self::term`] would.
     #[inline(always)]
     pub(super) fn terms(&mut self) {
-        let Prefetch([first, second]) = self;
+        let [first, second] = &mut self.streams;
         first.prefetch_terms();
         second.prefetch_terms();
     }
@@ -98,11 +127,16 @@ impl PrefetchShares {
         }
     }
 
+    /// Where part `i` begins.
+    pub(super) fn start(self, i: usize) -> usize {
+        i * self.part
+    }
+
     /// Part `i` of the memory from `from` on; nothing if that is `None`.
     pub(super) fn of(self, from: Option<&f32>, i: usize, panel: &[f32]) -> PrefetchStream {
         match from {
             Some(from) => {
-                let from = std::ptr::from_ref(from).wrapping_add(i * self.part);
+                let from = std::ptr::from_ref(from).wrapping_add(self.start(i));
                 PrefetchStream { from, step: self.step }
             }
             None => PrefetchStream::nothing(panel.as_ptr()),

@@ -375,7 +375,7 @@ mod tests {
     fn blocks_are_chains_of_pairs() {
         use crate::gemm::output::Out;
         use crate::gemm::post_ops::BlockPostOps;
-        use crate::gemm::prefetch::{Prefetch, PrefetchStream};
+        use crate::gemm::prefetch::Prefetch;
         if !has_dp_bf16() {
             return;
         }
@@ -393,7 +393,7 @@ mod tests {
                 runs: 1,
                 k: lanes,
                 b: b.as_ptr(),
-                ahead: Prefetch([PrefetchStream::nothing(a.as_ptr()); 2]),
+                ahead: Prefetch::nothing(a.as_ptr()),
                 out: Out {
                     to: found.as_mut_ptr(),
                     is_bf16: false,
