@@ -52,7 +52,9 @@ pub(crate) struct Heads {
     pub(crate) at: [Vec<usize>; 3],
     /// The offset of the output of each head.
     pub(crate) to: Vec<usize>,
-    /// The masks added to the scores: at most one in the operation, two in fused patterns.
+    /// The scale of each head, unless `attention` has that of all.
+    pub(crate) scales: Vec<f32>,
+    /// The masks added to the scores: at most one in the operation, [`MAX_MASKS`] in fused patterns.
     pub(crate) masks: Vec<MaskAt>,
     /// What is added to a score that a boolean mask hides. If infinite, a row that is hidden
     /// completely is NaN, as the specification says; if finite, it is the mean of all values.
@@ -156,6 +158,7 @@ impl Heads {
             to: (0..at[0].len()).map(|i| i * rows * width).collect(),
             at,
             attention: Attention { rows, terms, depth, width, scale, causal, strides, precision },
+            scales: Vec::new(),
             masks: Vec::new(),
             hidden: f32::NEG_INFINITY,
             has_scale: false,
@@ -271,7 +274,8 @@ impl Heads {
             query: &query[self.at[0][i]..],
             key: &key[self.at[1][i]..],
             value: &value[self.at[2][i]..],
-            masks: [mask(0), mask(1)],
+            scale: self.scales.get(i).copied(),
+            masks: std::array::from_fn(mask),
             sink: self.sink.as_ref().map(|own| own.of(i, sink)),
         }
     }

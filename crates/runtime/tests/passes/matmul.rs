@@ -233,6 +233,30 @@ fn attention_is_recognised_and_reads_and_writes_where_it_is_needed() {
     check(&g.finish().unwrap(), &[2, 6, 48], 1e-6, &["attention", "unary"]);
 }
 
+/// Windows of Swin v2: a scale and a bias for each head, and a mask for each window, added twice
+/// as transformers does.
+#[test]
+fn attention_may_have_a_scale_for_each_head_and_three_masks() {
+    let mut g = GraphBuilder::new("windows");
+    let x = g.parameter("x", F32, "4,3,6,16");
+    let scores = g.layer("MatMul", "opset1").attribute("transpose_b", "true");
+    let scores = scores.inputs(&[x, x]).output();
+    let scale = g.constant_f32(&[1, 3, 1, 1], &[0.1, 0.25, -0.4]);
+    let scores = binary(&mut g, "Multiply", scores, scale);
+    let bias = constant(&mut g, &[1, 3, 6, 6], 5);
+    let scores = binary(&mut g, "Add", scores, bias);
+    let mut scores = with_ints(&mut g, "Reshape", scores, &[2, 2, 3, 6, 6]);
+    let mask = constant(&mut g, &[1, 2, 1, 6, 6], 6);
+    for _ in 0..2 {
+        scores = binary(&mut g, "Add", scores, mask);
+    }
+    let scores = with_ints(&mut g, "Reshape", scores, &[4, 3, 6, 6]);
+    let weights = g.layer("Softmax", "opset8").attribute("axis", "-1").inputs(&[scores]).output();
+    let y = g.layer("MatMul", "opset1").inputs(&[weights, x]).output();
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[4, 3, 6, 16], 1e-6, &["attention"]);
+}
+
 /// The gate of an MLP multiplies the other projection, as either operand.
 #[test]
 fn a_product_and_its_gate_are_one_step() {

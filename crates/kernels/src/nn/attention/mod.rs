@@ -14,7 +14,7 @@ use crate::gemm::{
     pack_into, panels_len, rows_per_block,
 };
 use crate::nn::softmax::softmax_rows;
-pub use problem::{Attention, Head, Mask};
+pub use problem::{Attention, Head, MAX_MASKS, Mask};
 use std::ops::Range;
 use visible::{ROWS_WITH_HIDDEN, VisibleKeys};
 
@@ -177,7 +177,8 @@ impl Attention {
         let stride = Self::columns(terms, head.sink.is_some());
         let count = rows.len();
         let query = head.query.get(rows.start * self.strides[0]..).unwrap_or_default();
-        let scale = [PostOp::Multiply(Operand::Number(self.scale))];
+        let scale = head.scale.unwrap_or(self.scale);
+        let scale = [PostOp::Multiply(Operand::Number(scale))];
         let gemm = Gemm {
             m: count,
             n: terms,

@@ -23,6 +23,9 @@ pub struct Attention {
     pub precision: Precision,
 }
 
+/// The most masks of a head.
+pub const MAX_MASKS: usize = 3;
+
 /// The operands of one head.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
@@ -32,8 +35,10 @@ pub struct Head<'a> {
     pub key: &'a [f32],
     /// Rows of `width` elements.
     pub value: &'a [f32],
+    /// The factor of q kᵀ, if it is not that of all heads.
+    pub scale: Option<f32>,
     /// What is added to the scores, in this order; ignored if `causal`.
-    pub masks: [Option<Mask<'a>>; 2],
+    pub masks: [Option<Mask<'a>>; MAX_MASKS],
     /// A score per row that takes part in the softmax but has no value: one column.
     pub sink: Option<Mask<'a>>,
 }

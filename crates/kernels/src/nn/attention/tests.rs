@@ -20,7 +20,7 @@ fn reference(a: &Attention, head: &Head<'_>) -> Vec<f64> {
             if a.causal && j > i {
                 f64::NEG_INFINITY
             } else {
-                pairs.sum::<f64>() * f64::from(a.scale) + f64::from(masked)
+                pairs.sum::<f64>() * f64::from(head.scale.unwrap_or(a.scale)) + f64::from(masked)
             }
         };
         let powers: Vec<f64> = (0..a.terms).map(|j| score(j).exp()).collect();
@@ -56,7 +56,14 @@ fn without_terms_rows_are_zeros() {
         let a = Attention { rows, terms, depth, width, scale, causal, strides, precision };
         let (q, one) = (numbers(rows * depth, 1), [1.0]);
         let sink = sink.then_some(Mask { values: &one, row: 0, column: 0 });
-        let head = |_| Head { query: &q, key: &[], value: &[], masks: [None; 2], sink };
+        let head = |_| Head {
+            query: &q,
+            key: &[],
+            value: &[],
+            scale: None,
+            masks: [None; MAX_MASKS],
+            sink,
+        };
         let mut out = vec![f32::NAN; rows * width];
         a.run(&Threads::new(2), &ScratchPool::default(), 1, head, |_| 0, &mut out);
         assert!(out.iter().all(|x| *x == 0.0));
@@ -76,9 +83,11 @@ fn agrees(precision: Precision, bound: f64) {
                 query: &q[i * depth..],
                 key: &k[i * terms * depth..],
                 value: &v[i * terms * width..],
+                scale: masked.map(|_| 0.2 + 0.1 * i as f32),
                 masks: [
                     masked.map(|column| Mask { values: &m, row: terms * column, column }),
                     masked.map(|_| Mask { values: &v, row: 0, column: 1 }),
+                    masked.map(|_| Mask { values: &q, row: 1, column: 0 }),
                 ],
                 sink: sink.map(|row| Mask { values: &m, row, column: 0 }),
             };
@@ -135,7 +144,8 @@ fn leaves_no_trace(rows: usize, terms: usize, mask: Option<&[f32]>) {
     let whole = [f32::NEG_INFINITY];
     let sink = Some(Mask { values: &whole, row: 0, column: 0 });
     let run = |sink| {
-        let head = Head { query: &q, key: &k, value: &v, masks: [mask, None], sink };
+        let head =
+            Head { query: &q, key: &k, value: &v, scale: None, masks: [mask, None, None], sink };
         let mut out = vec![f32::NAN; rows * width];
         a.run(&Threads::new(2), &ScratchPool::default(), 1, |_| head, |_| 0, &mut out);
         (out, head)
@@ -169,8 +179,8 @@ fn keys_with_infinite_operands_are_not_left_out() {
             2 => v[55 * depth..].fill(f32::NAN),
             _ => k[55 * depth..].fill(f32::MAX),
         }
-        let masks = [Some(Mask { values: &mask, row: 0, column: 1 }), None];
-        let head = Head { query: &q, key: &k, value: &v, masks, sink: None };
+        let masks = [Some(Mask { values: &mask, row: 0, column: 1 }), None, None];
+        let head = Head { query: &q, key: &k, value: &v, scale: None, masks, sink: None };
         assert!(VisibleKeys::new(&a, &head, 0..rows).is_none());
         let mut out = vec![0.0; rows * depth];
         a.run(&Threads::new(1), &ScratchPool::default(), 1, |_| head, |_| 0, &mut out);
@@ -191,7 +201,7 @@ fn keys_are_not_left_out_by_several_masks() {
     up[50..].fill(-1e30);
     down[50..].fill(1e29);
     let mask = |values| Some(Mask { values, row: 0, column: 1 });
-    let head = |masks| Head { query: &q, key: &k, value: &v, masks, sink: None };
-    assert!(VisibleKeys::new(&a, &head([mask(&up), None]), 0..rows).is_some());
-    assert!(VisibleKeys::new(&a, &head([mask(&up), mask(&down)]), 0..rows).is_none());
+    let head = |masks| Head { query: &q, key: &k, value: &v, scale: None, masks, sink: None };
+    assert!(VisibleKeys::new(&a, &head([mask(&up), None, None]), 0..rows).is_some());
+    assert!(VisibleKeys::new(&a, &head([mask(&up), mask(&down), None]), 0..rows).is_none());
 }

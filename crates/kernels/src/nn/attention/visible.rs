@@ -38,7 +38,7 @@ impl<'a> VisibleKeys<'a> {
         let Attention { terms, depth, width, scale, causal, strides, .. } = *attention;
         let mask = match head.masks {
             _ if causal => None,
-            [Some(mask), None] if mask.column == 1 => Some(mask),
+            [Some(mask), None, None] if mask.column == 1 => Some(mask),
             _ => return None,
         };
         let all = VisibleKeys { attention, mask, bound: 0.0 };

@@ -1,6 +1,7 @@
-//! Attention fusion: `softmax(q kᵀ · scale + mask + mask) v` becomes one node, and the score matrix
-//! is never stored as a whole. The scale of the query is applied to the scores, which rounds
-//! differently unless it is a power of two.
+//! Attention fusion: `softmax(q kᵀ · scale + masks) v` becomes one node, and the score matrix is
+//! never stored as a whole. The scale is one number, or one for each head, as in the cosine attention
+//! of Swin v2. That of the query is applied to the scores, which rounds differently unless it is a
+//! power of two.
 //!
 //! In attention over variables (a KV cache), rows that a boolean mask hides completely are the mean
 //! of all values; by the specification they are NaN. OpenVINO does the same, and padded tokens need
@@ -10,7 +11,7 @@ use crate::fused::attention::Attention;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{kind, seen};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::batch::broadcast_shape;
+use crate::kernel::batch::{broadcast_shape, offsets};
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
 use crate::passes::context::PassCx;
 use crate::tensor::Sizes;
@@ -23,6 +24,7 @@ use infer::ops::squeeze::Squeeze;
 use infer::ops::transpose::Transpose;
 use infer::ops::variable::Variable;
 use ir::ElementType;
+use kernels::attention::MAX_MASKS;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -80,9 +82,14 @@ struct Scores {
     query: ValueId,
     key: ValueId,
     scale: f32,
-    /// Masks in the order in which they are added, each with the shape of the scores at that point.
-    masks: SmallVec<[(ValueId, Sizes); 2]>,
+    /// A constant with a factor for each head.
+    scales: Option<Broadcasted>,
+    /// Masks in the order in which they are added.
+    masks: SmallVec<[Broadcasted; MAX_MASKS]>,
 }
+
+/// A value that broadcasts to the scores, and the shape that these have at that point.
+type Broadcasted = (ValueId, Sizes);
 
 /// The attention that ends in this MatMul of weights and values.
 fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
@@ -108,6 +115,12 @@ fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     }
     let mut heads = Heads::new([&query, &key, &values], &result);
     heads.attention.scale = scores.scale;
+    if let Some((constant, at)) = &scores.scales {
+        let (own, factors) = (net.sizes(*constant)?, net.values[*constant].constant.as_ref()?);
+        let factors = factors.as_slice::<f32>()?;
+        let place = offsets(&at[..at.len() - 2], own.get(..own.len() - 2)?, 1);
+        heads.scales = place.iter().map(|i| scores.scale * factors[*i]).collect();
+    }
     let mut inputs: SmallVec<[ValueId; 4]> = all.into_iter().collect();
     for (mask, at) in scores.masks {
         let (own, terms) = (net.sizes(mask)?, heads.attention.terms);
@@ -130,7 +143,7 @@ fn plain_product(net: &Net, node: &Node) -> Option<(ValueId, ValueId)> {
 /// Follows the scores from the softmax back to `q kᵀ`.
 fn scores(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> Option<Scores> {
     let net = &*rewriter.net;
-    let (mut masks, mut scale) = (SmallVec::new(), 1.0);
+    let (mut masks, mut scale, mut scales) = (SmallVec::new(), 1.0, None);
     loop {
         let node = rewriter.only_for(value)?;
         let sizes = net.sizes(value)?;
@@ -147,7 +160,7 @@ fn scores(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> Option<Scores> {
             continue;
         }
         match kind(node) {
-            Some(Kind::Add) if masks.len() < 2 && scale == 1.0 => {
+            Some(Kind::Add) if masks.len() < MAX_MASKS && scale == 1.0 && scales.is_none() => {
                 let [a, b] = node.inputs[..] else { return None };
                 let goes_on = |v: ValueId| net.sizes(v).as_ref() == Some(&sizes);
                 let made = |v: ValueId| goes_on(v) && rewriter.only_for(v).is_some();
@@ -159,12 +172,18 @@ fn scores(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> Option<Scores> {
                 masks.insert(0, (mask, sizes));
                 value = next;
             }
-            Some(Kind::Multiply) => {
-                let (next, factor) = scaled(net, node)?;
-                scale *= factor;
-                value = next;
+            Some(Kind::Multiply) => match scaled(net, node) {
+                Some((next, factor)) => (value, scale) = (next, scale * factor),
+                None if scales.is_none() => {
+                    let (next, constant) = scaled_by_head(net, node, &sizes)?;
+                    (value, scales) = (next, Some((constant, sizes)));
+                }
+                None => return None,
+            },
+            _ => {
+                let (query, key, by) = product(rewriter, node)?;
+                return Some(Scores { query, key, scale: scale * by, scales, masks });
             }
-            _ => return product(rewriter, node, masks, scale),
         }
     }
 }
@@ -186,13 +205,21 @@ fn scaled(net: &Net, node: &Node) -> Option<(ValueId, f32)> {
     number(b).map(|n| (a, n)).or_else(|| number(a).map(|n| (b, n)))
 }
 
-/// `q kᵀ`: a MatMul that transposes the key, or a MatMul of a transposed key.
-fn product(
-    rewriter: &GraphRewriter<'_>,
-    node: &Node,
-    masks: SmallVec<[(ValueId, Sizes); 2]>,
-    mut scale: f32,
-) -> Option<Scores> {
+/// Scores of `sizes` times a constant with one number for each head: its last two axes have size 1.
+fn scaled_by_head(net: &Net, node: &Node, sizes: &Sizes) -> Option<(ValueId, ValueId)> {
+    let &[a, b] = &node.inputs[..] else { return None };
+    let is_by_head = |v: ValueId| {
+        let own = net.sizes(v).filter(|_| net.is_f32(v) && net.values[v].constant.is_some());
+        own.is_some_and(|own| own.len() <= sizes.len() && own.ends_with(&[1, 1]))
+    };
+    let (next, constant) = if is_by_head(b) { (a, b) } else { (b, a) };
+    let same = net.sizes(next).as_ref() == Some(sizes);
+    (same && is_by_head(constant)).then_some((next, constant))
+}
+
+/// `q kᵀ` and its scale: a MatMul that transposes the key, or a MatMul of a transposed key.
+fn product(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<(ValueId, ValueId, f32)> {
+    let mut scale = 1.0;
     let net = &*rewriter.net;
     let &[mut query, mut key] = &node.inputs[..] else { return None };
     let (a, b) = (net.sizes(query)?, net.sizes(key)?);
@@ -205,7 +232,7 @@ fn product(
         scaled(net, node)
     };
     if let Some((own, by)) = factor(rewriter, query) {
-        (query, scale) = (own, scale * by);
+        (query, scale) = (own, by);
     }
     if !transpose_b {
         let transpose = rewriter.only_for(key).filter(|n| n.is::<Transpose>().is_some())?;
@@ -218,5 +245,5 @@ fn product(
         }
         key = transpose.inputs[0];
     }
-    Some(Scores { query, key, scale, masks })
+    Some((query, key, scale))
 }
