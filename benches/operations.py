@@ -73,6 +73,19 @@ def lstm(x):
     return op.lstm_sequence(x, state, state, i64(100), *matrices, 256, 'forward').output(0)
 
 
+def read_together(*maps):
+    """What a decoder of segmentation does: a convolution of several maps, one behind another."""
+    return convolved([256, 1024, 1, 1])(op.concat(list(maps), 1))
+
+
+def deformed(x, offsets):
+    return op.deformable_convolution(x, offsets, weights(64, 64, 3, 3), [1] * 2, [1] * 2, [1] * 2, [1] * 2)
+
+
+def suppressed_by_class(boxes, scores):
+    return op.multiclass_nms(boxes, scores, None, 'score', False, 'i64', 0.5, 0.3, 400, 200).outputs()
+
+
 def suppressed(boxes, scores):
     limits = np.int64(200), np.float32(0.5), np.float32(0.3)
     return op.non_max_suppression(boxes, scores, *limits).outputs()
@@ -91,6 +104,7 @@ OPERATIONS = [
     ('LogSoftmax', lambda x: op.log_softmax(x, -1), [[1, 200, 1000]]),
     ('TopK of 1, channels', top(1, 1), [CLASSES]), ('TopK of 1, rows', top(1, 3), [MAP]),
     ('TopK of 300', top(300, 1), [[1, 25200]]), ('NonMaxSuppression', suppressed, [[1, 2000, 4], [1, 20, 2000]]),
+    ('MulticlassNms', suppressed_by_class, [[1, 2000, 4], [1, 20, 2000]]),
     ('Interpolate, linear', resized('linear_onnx', 2), [[1, 32, 128, 128]]),
     ('Interpolate, linear, shrinking', resized('linear_onnx', 0.5), [[1, 16, 256, 256]]),
     ('Interpolate, cubic', resized('cubic', 2), [[1, 16, 128, 128]]),
@@ -107,6 +121,8 @@ OPERATIONS = [
     ('Transpose to NHWC', lambda x: op.transpose(x, i64(0, 2, 3, 1)), [MAP]),
     ('Concat', lambda a, b: op.concat([a, b], 1), [MAP, MAP]),
     ('Gather, rows', lambda x: op.gather(x, np.arange(0, 112, 2), np.int64(3)), [MAP]),
+    ('Gather, BGR', lambda x: op.gather(x, i64(2, 1, 0), np.int64(3)), [[1, 640, 640, 3]]),
+    ('NV12toRGB', op.nv12_to_rgb, [[1, 480, 640, 1], [1, 240, 320, 2]], np.uint8),
     ('Bucketize', lambda x: op.bucketize(x, np.arange(0, 1, 0.05, dtype=np.float32)), [[1, 65536]]),
     ('GridSample', sampled, [[1, 32, 64, 64], [1, 64, 64, 2]]),
     ('RegionYolo', lambda x: op.region_yolo(x, 4, 80, 3, False, [0, 1, 2], 1, 3, [10, 14, 23, 27, 37, 58]), [[1, 255, 26, 26]]),
@@ -115,6 +131,8 @@ OPERATIONS = [
     ('Convolution, 1×1', convolved([64, 256, 1, 1]), [[1, 256, 56, 56]]),
     ('Convolution, first', convolved([64, 3, 7, 7], 2), [[1, 3, 224, 224]]),
     ('GroupConvolution, depthwise', convolved([64, 1, 3, 3], groups=64), [MAP]),
+    ('Concat and Convolution', read_together, [[1, 256, 128, 128]] * 4),
+    ('DeformableConvolution', deformed, [[1, 64, 40, 40], [1, 18, 40, 40]]),
     ('ConvolutionBackpropData', enlarged, [[1, 64, 56, 56]]),
     ('MatMul', lambda x: op.matmul(x, weights(768, 768), False, True), [TOKENS]),
     ('Attention', attention, [[1, 12, 197, 64]] * 3), ('LSTMSequence', lstm, [[1, 100, 128]]),

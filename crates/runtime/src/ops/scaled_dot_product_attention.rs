@@ -54,7 +54,7 @@ pub(crate) struct Heads {
     pub(crate) to: Vec<usize>,
     /// The scale of each head, unless `attention` has that of all.
     pub(crate) scales: Vec<f32>,
-    /// The masks added to the scores: at most one in the operation, [`MAX_MASKS`] in fused patterns.
+    /// The masks added to the scores: at most one in the operation, three in fused patterns.
     pub(crate) masks: Vec<MaskAt>,
     /// What is added to a score that a boolean mask hides. If infinite, a row that is hidden
     /// completely is NaN, as the specification says; if finite, it is the mean of all values.

@@ -1,7 +1,7 @@
 //! Attention fusion: `softmax(q kᵀ · scale + masks) v` becomes one node, and the score matrix is
-//! never stored as a whole. The scale is one number, or one for each head, as in the cosine attention
-//! of Swin v2. That of the query is applied to the scores, which rounds differently unless it is a
-//! power of two.
+//! never stored as a whole. The scale is one number, or one for each head, as in the cosine
+//! attention of Swin v2. That of the query is applied to the scores, which rounds differently
+//! unless it is a power of two.
 //!
 //! In attention over variables (a KV cache), rows that a boolean mask hides completely are the mean
 //! of all values; by the specification they are NaN. OpenVINO does the same, and padded tokens need
