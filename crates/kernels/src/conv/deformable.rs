@@ -7,6 +7,7 @@ use crate::conv::tuning::DEFORMABLE_GRAIN;
 use crate::gemm::Window;
 use crate::math::real::Real;
 use crate::multiversion;
+use std::ops::Range;
 
 /// The sizes of a deformable convolution, for one image of the batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,22 +67,12 @@ impl Deformable {
         to: &mut [R],
     ) {
         let (positions, taps) = (self.positions(), self.taps());
-        let channels = self.channels / self.groups;
         assert_eq!(to.len(), positions * taps * self.channels);
-        let zeros = vec![R::of(0.0); channels];
+        let zeros = vec![R::of(0.0); self.channels / self.groups];
         let sampler = Sampler { plan: self, input, places, zeros };
         let to = Slice::new(to);
         let grain = DEFORMABLE_GRAIN.div_ceil((taps * self.channels).max(1));
-        threads.par_ranges(positions, grain, |range| {
-            for (position, tap) in range.flat_map(|i| (0..taps).map(move |tap| (i, tap))) {
-                for group in 0..self.groups {
-                    let at = ((group * positions + position) * taps + tap) * channels;
-                    // SAFETY: below the length asserted above; each part is written once.
-                    let to = unsafe { to.part(at, channels) };
-                    sampler.write((position, tap), group * channels, to);
-                }
-            }
-        });
+        threads.par_ranges(positions, grain, |range| windows(&sampler, range, to));
     }
 
     /// The elements around a position and their weights; `None` for a zero outside of the input.
@@ -129,8 +120,9 @@ struct Sampler<'a, R> {
     zeros: Vec<R>,
 }
 
-impl<R: Real + Pod> Sampler<'_, R> {
+impl<R: Real> Sampler<'_, R> {
     /// Writes the samples of one tap of a window in some channels, from `first` on.
+    #[inline(always)]
     fn write(&self, (position, tap): (usize, usize), mut first: usize, mut to: &mut [R]) {
         let Places { offsets, mask } = self.places;
         let (positions, taps) = (self.plan.positions(), self.plan.taps());
@@ -165,13 +157,31 @@ impl<R: Real + Pod> Sampler<'_, R> {
 
 multiversion! {
     vectors if size_of::<R>() == size_of::<f32>();
-    /// The weighted sum of four rows, times a factor.
-    fn blend<R: Real>(rows: [&[R]; 4], weights: [R; 4], factor: R, to: &mut [R]) {
-        let [a, b, c, d] = rows.map(|row| &row[..to.len()]);
-        for (i, to) in to.iter_mut().enumerate() {
-            let above = weights[0] * a[i] + weights[1] * b[i];
-            *to = (above + weights[2] * c[i] + weights[3] * d[i]) * factor;
+    /// Writes the samples of some windows. Other threads write those of other windows.
+    fn windows<R: Real>(sampler: &Sampler<'_, R>, range: Range<usize>, to: Slice<R>) {
+        let Deformable { channels, groups, .. } = *sampler.plan;
+        let (positions, taps) = (sampler.plan.positions(), sampler.plan.taps());
+        let channels = channels / groups;
+        for position in range {
+            for tap in 0..taps {
+                for group in 0..groups {
+                    let at = ((group * positions + position) * taps + tap) * channels;
+                    // SAFETY: below the length that `rows` has asserted; each part is written once.
+                    let to = unsafe { to.part(at, channels) };
+                    sampler.write((position, tap), group * channels, to);
+                }
+            }
         }
+    }
+}
+
+/// The weighted sum of four rows, times a factor.
+#[inline(always)]
+fn blend<R: Real>(rows: [&[R]; 4], weights: [R; 4], factor: R, to: &mut [R]) {
+    let [a, b, c, d] = rows.map(|row| &row[..to.len()]);
+    for (i, to) in to.iter_mut().enumerate() {
+        let above = weights[0] * a[i] + weights[1] * b[i];
+        *to = (above + weights[2] * c[i] + weights[3] * d[i]) * factor;
     }
 }
 
