@@ -189,7 +189,8 @@ impl Heads {
     /// Groups of single-row heads with the same keys and values become the rows of one head, so
     /// that keys and values are read once.
     pub(crate) fn grouped(&self, group: usize) -> Option<Heads> {
-        if self.attention.rows != 1 || self.attention.causal || group < 2 {
+        let has_scales = !self.scales.is_empty();
+        if self.attention.rows != 1 || self.attention.causal || has_scales || group < 2 {
             return None;
         }
         let ((query, from), (output, to)) = (even(&self.at[0], group)?, even(&self.to, group)?);
