@@ -58,7 +58,7 @@ impl Deformable {
     /// channels last.
     ///
     /// # Panics
-    /// When a slice is too short.
+    /// When the samples have another size, or a slice is too short.
     pub fn rows<R: Real + Pod>(
         &self,
         threads: &Threads,

@@ -206,7 +206,7 @@ impl<'a> TileDriver<'a> {
             ]);
             match self.gemm.a {
                 Lhs::Concat { columns, .. } if rows.runs > 1 && !next.is_empty() => {
-                    streams.behind_runs(count * columns + of_next.start(i))
+                    streams.by_run(count * columns + of_next.start(i))
                 }
                 _ => streams,
             }

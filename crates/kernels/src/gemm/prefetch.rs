@@ -50,14 +50,14 @@ pub(super) const TERMS: usize = 4;
 #[derive(Clone, Copy)]
 pub(super) struct Prefetch {
     streams: [PrefetchStream; 2],
-    /// If the second stream begins anew with each run of A: how many elements behind the run.
-    behind_runs: Option<usize>,
+    /// If the second stream begins anew with each run of A: its distance from the run, in elements.
+    run_distance: Option<usize>,
 }
 
 impl Prefetch {
     /// Two streams over all of k.
     pub(super) fn streams(streams: [PrefetchStream; 2]) -> Prefetch {
-        Prefetch { streams, behind_runs: None }
+        Prefetch { streams, run_distance: None }
     }
 
     /// Nothing, as [`PrefetchStream::nothing`].
@@ -73,17 +73,17 @@ impl Prefetch {
         Prefetch::streams([from, from.wrapping_add(LINE)].map(stream))
     }
 
-    /// The same, where the second stream begins anew with each run of A, so many elements behind
-    /// it.
-    pub(super) fn behind_runs(self, elements: usize) -> Prefetch {
-        Prefetch { behind_runs: Some(elements), ..self }
+    /// The same, where the second stream begins anew with each run of A, `distance` elements ahead
+    /// of it.
+    pub(super) fn by_run(self, distance: usize) -> Prefetch {
+        Prefetch { run_distance: Some(distance), ..self }
     }
 
-    /// Turns to a run of A, of which `first` is the first element.
+    /// Begins a run of A, whose first element is at `first`.
     #[inline(always)]
-    pub(super) fn turn_to(&mut self, first: *const f32) {
-        if let Some(elements) = self.behind_runs {
-            self.streams[1].from = first.wrapping_add(elements);
+    pub(super) fn begin_run(&mut self, first: *const f32) {
+        if let Some(distance) = self.run_distance {
+            self.streams[1].from = first.wrapping_add(distance);
         }
     }
 

@@ -2,6 +2,7 @@
 //! of the latter are right for every narrower width.
 
 use crate::base::num::Wide;
+use std::ops::Add;
 
 /// Arithmetic of the wide types.
 pub trait Arithmetic: Wide + PartialOrd {
@@ -79,8 +80,7 @@ macro_rules! float_arithmetic {
             }
 
             fn rem_floor(self, b: Self) -> Self {
-                let r = $fmod(self, b);
-                if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+                floored($fmod(self, b), b)
             }
 
             #[inline(always)]
@@ -125,11 +125,19 @@ float_arithmetic! {
     #[inline(always)]
     fn rem_floor_fast(self, b: f32) -> (f32, bool) {
         let (r, holds) = remainder_fast(self, b);
-        (if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }, holds)
+        (floored(r, b), holds)
     }
 }
 
 float_arithmetic!(f64, u64, libm::fmod, |a, b| libm::pow(a, b),);
+
+/// A remainder with the sign of the dividend, as one with that of the divisor.
+#[inline(always)]
+fn floored<T: Copy + Default + PartialOrd + Add<Output = T>>(rest: T, divisor: T) -> T {
+    let zero = T::default();
+    let differs = rest != zero && (rest < zero) != (divisor < zero);
+    if differs { rest + divisor } else { rest }
+}
 
 /// The exact remainder, with the sign of `a`.
 fn remainder(a: f32, b: f32) -> f32 {

@@ -108,7 +108,7 @@ fn are_small(values: &[f32]) -> bool {
 
 /// A type that elements of wide type `W` are converted to.
 #[derive(Clone, Copy)]
-pub struct Target<W> {
+pub struct DestinationType<W> {
     encode: Encoder<W>,
     /// Bytes of an element.
     size: usize,
@@ -116,11 +116,11 @@ pub struct Target<W> {
     is_wide: bool,
 }
 
-impl<W: Wide> Target<W> {
+impl<W: Wide> DestinationType<W> {
     /// The type `D`.
-    pub fn of<D: Stored>() -> Target<W> {
+    pub fn of<D: Stored>() -> DestinationType<W> {
         let is_wide = TypeId::of::<D>() == TypeId::of::<W>();
-        Target { encode: encode::<W, D>, size: size_of::<D>(), is_wide }
+        DestinationType { encode: encode::<W, D>, size: size_of::<D>(), is_wide }
     }
 }
 
@@ -132,7 +132,7 @@ pub fn convert<S: Stored>(
     threads: &Threads,
     from: &[u8],
     to: &mut [u8],
-    Target { encode, size, is_wide }: Target<S::Wide>,
+    DestinationType { encode, size, is_wide }: DestinationType<S::Wide>,
 ) {
     let own = size_of::<S>();
     // If one of the types is the wide one, nothing is copied on the way.
@@ -214,15 +214,15 @@ mod tests {
         let values: Vec<i32> = (-50_000..50_001).collect();
         let from: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let mut narrow = vec![0; values.len()];
-        convert::<i32>(&threads, &from, &mut narrow, Target::of::<i8>());
+        convert::<i32>(&threads, &from, &mut narrow, DestinationType::of::<i8>());
         assert!(values.iter().zip(&narrow).all(|(a, b)| *a as u8 == *b));
         // One byte off, so that nothing is aligned.
         let mut halves = vec![0; 2 * values.len() + 1];
-        convert::<i32>(&threads, &from, &mut halves[1..], Target::of::<f16>());
+        convert::<i32>(&threads, &from, &mut halves[1..], DestinationType::of::<f16>());
         let bits = |v: &i32| f16::from_f64(f64::from(*v)).to_le_bytes();
         assert_eq!(halves[1..], values.iter().flat_map(bits).collect::<Vec<u8>>());
         let mut back = vec![0; 2 * values.len()];
-        convert::<f16>(&threads, &halves[1..], &mut back, Target::of::<bf16>());
+        convert::<f16>(&threads, &halves[1..], &mut back, DestinationType::of::<bf16>());
         assert_eq!(back[2 * 50_256..][..2], bf16::from_f32(256.0).to_le_bytes());
     }
 }

@@ -3,7 +3,7 @@
 use crate::tensor::dispatch::with_type;
 use crate::tensor::{Tensor, TensorError};
 use ir::ElementType;
-use kernels::convert::{Target, convert};
+use kernels::convert::{DestinationType, convert};
 use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::sub_byte::{pack, unpack};
@@ -24,7 +24,7 @@ type Convert = dyn Fn(&Threads, &[u8], &mut [u8]) + Send + Sync;
 
 /// The conversion of `S` by way of its wide type.
 fn conversion<S: Stored>(to: ElementType) -> Option<Arc<Convert>> {
-    let to = with_type!(to, stored D => Target::of::<D>())?;
+    let to = with_type!(to, stored D => DestinationType::of::<D>())?;
     Some(Arc::new(move |threads, from, bytes| convert::<S>(threads, from, bytes, to)))
 }
 

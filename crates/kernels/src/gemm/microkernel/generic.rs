@@ -206,7 +206,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
             if first.is_null() || block.k == 0 {
                 continue;
             }
-            requests.turn_to(first);
+            requests.begin_run(first);
             let mut rows = [0, 1, 2, 3].map(|i| first.wrapping_add(i * ROWS_PER_POINTER * step));
             let row = |rows: [*const f32; 4], i: usize| {
                 let offset =

@@ -74,7 +74,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
             if rows(run, 0).is_null() {
                 continue;
             }
-            requests.turn_to(rows(run, 0));
+            requests.begin_run(rows(run, 0));
             // Missing rows repeat the last one.
             let mut from = [rows(run, R - 1); LINE];
             for i in 0..R {

@@ -83,13 +83,13 @@ struct Scores {
     key: ValueId,
     scale: f32,
     /// A constant with a factor for each head.
-    scales: Option<Broadcasted>,
+    scales: Option<ScoreOperand>,
     /// Masks in the order in which they are added.
-    masks: SmallVec<[Broadcasted; MAX_MASKS]>,
+    masks: SmallVec<[ScoreOperand; MAX_MASKS]>,
 }
 
 /// A value that broadcasts to the scores, and the shape that these have at that point.
-type Broadcasted = (ValueId, Sizes);
+type ScoreOperand = (ValueId, Sizes);
 
 /// The attention that ends in this MatMul of weights and values.
 fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
