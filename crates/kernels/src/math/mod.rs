@@ -12,4 +12,5 @@ pub mod range;
 pub mod real;
 pub mod select;
 pub mod sub_byte;
+pub(crate) mod trigonometric;
 pub mod unary;

@@ -7,6 +7,7 @@
 //! each over all of f32.
 
 use crate::base::num::Stored;
+use crate::math::trigonometric;
 use std::f32::consts::LOG2_E;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -56,6 +57,8 @@ pub trait Real:
     fn tanh(self) -> Self;
     /// Error function.
     fn erf(self) -> Self;
+    /// The sine of this and some quarter turns, and whether it holds.
+    fn sine(self, quarters: u64) -> (Self, bool);
     /// A function that is computed in f64.
     fn via_f64(self, f: impl Fn(f64) -> f64) -> Self;
 
@@ -351,6 +354,11 @@ impl Real for f32 {
     }
 
     #[inline(always)]
+    fn sine(self, quarters: u64) -> (f32, bool) {
+        trigonometric::sine(self, quarters)
+    }
+
+    #[inline(always)]
     fn via_f64(self, f: impl Fn(f64) -> f64) -> f32 {
         f(f64::from(self)) as f32
     }
@@ -431,6 +439,11 @@ impl Real for f64 {
 
     fn erf(self) -> f64 {
         libm::erf(self)
+    }
+
+    #[inline(always)]
+    fn sine(self, _: u64) -> (f64, bool) {
+        (f64::NAN, false)
     }
 
     #[inline(always)]

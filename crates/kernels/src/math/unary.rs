@@ -20,13 +20,31 @@ trait Formula: Copy + Send + Sync {
     /// Whether it may return its argument.
     const KEEPS: bool;
 
+    /// Whether there is a fast form.
+    const HAS_FAST: bool;
+
     fn apply<R: Real>(self, x: R) -> R;
+
+    /// The value for most elements, without branches, and whether it is that of
+    /// [`Formula::apply`] to the last digit or the one before.
+    #[inline(always)]
+    fn apply_fast<R: Real>(self, x: R) -> (R, bool) {
+        (self.apply(x), true)
+    }
+
+    /// The fast value if it holds.
+    #[inline(always)]
+    fn value<R: Real>(self, x: R) -> R {
+        let (value, holds) = self.apply_fast(x);
+        if holds { value } else { self.apply(x) }
+    }
 }
 
 /// Declares the functions: a name, parameters, and the formula, in which `R` is f32 or f64. Those
 /// that may return their argument are marked.
 macro_rules! formulas {
-    ($($(#[$doc:meta])* $name:ident { $($p:ident),* } $($keeps:ident)? |$x:ident| $body:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident { $($p:ident),* } $($keeps:ident)? |$x:ident| $body:expr
+       $(, fast $fast:expr)?;)*) => {
         /// A function of one element.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[allow(missing_docs)] // the parameters are those of the formula
@@ -41,12 +59,18 @@ macro_rules! formulas {
 
         $(impl Formula for formula::$name {
             const KEEPS: bool = { let marks: &[&str] = &[$(stringify!($keeps))?]; !marks.is_empty() };
+            const HAS_FAST: bool = { let marks: &[&str] = &[$(stringify!($fast))?]; !marks.is_empty() };
 
             #[inline(always)]
             fn apply<R: Real>(self, $x: R) -> R {
                 $(let $p = R::of(self.$p);)*
                 $body
             }
+
+            $(#[inline(always)]
+            fn apply_fast<R: Real>(self, $x: R) -> (R, bool) {
+                $fast
+            })?
         })*
 
         /// Applies a function to every f32.
@@ -80,6 +104,9 @@ fn in_parts<T: Pod>(threads: &Threads, io: &mut InOut<'_, T>, map: &(dyn Fn(InOu
 multiversion! {
     fn map_f32<F: Formula>(f: F, io: InOut<'_, f32>) {
         let mut io = io;
+        if F::HAS_FAST {
+            return fast_blocks(f, io);
+        }
         match io.slices() {
             Err(_) if F::KEEPS => blocks(f, io),
             Err(run) => {
@@ -109,6 +136,26 @@ fn blocks<F: Formula>(f: F, mut io: InOut<'_, f32>) {
     for at in whole..io.len() {
         let [x] = io.load(at);
         io.store(at, [f.apply(x)]);
+    }
+}
+
+/// Applies the fast form of a function in blocks, and the function itself where that does not hold.
+#[inline(always)]
+fn fast_blocks<F: Formula>(f: F, mut io: InOut<'_, f32>) {
+    let whole = io.len() / LANES * LANES;
+    for at in (0..whole).step_by(LANES) {
+        let x: [f32; LANES] = io.load(at);
+        let (mut values, mut all_hold) = ([0.0; LANES], true);
+        for i in 0..LANES {
+            let (value, holds) = f.apply_fast(x[i]);
+            values[i] = value;
+            all_hold &= holds;
+        }
+        io.store(at, if all_hold { values } else { each(x, |x| f.value(x)) });
+    }
+    for at in whole..io.len() {
+        let [x] = io.load(at);
+        io.store(at, [f.value(x)]);
     }
 }
 
@@ -150,7 +197,7 @@ formulas! {
     /// To the power of 3.
     Cube {} |x| x.via_f64(|x| x * x * x);
     /// Cosine.
-    Cos {} |x| x.via_f64(libm::cos);
+    Cos {} |x| x.via_f64(libm::cos), fast x.sine(1);
     /// Hyperbolic cosine.
     Cosh {} |x| x.via_f64(libm::cosh);
     /// `alpha (e^x - 1)` below 0.
@@ -211,7 +258,7 @@ formulas! {
         if x < R::of(0.0) { R::of(-1.0) } else { positive }
     };
     /// Sine.
-    Sin {} |x| x.via_f64(libm::sin);
+    Sin {} |x| x.via_f64(libm::sin), fast x.sine(0);
     /// Hyperbolic sine.
     Sinh {} |x| x.via_f64(libm::sinh);
     /// `ln(1 + e^x)`.
