@@ -101,6 +101,10 @@ impl Parse for Unary {
         let form = match kind {
             Kind::Clamp => {
                 let (min, max) = (attrs.float("min")?, attrs.float("max")?);
+                if let Some((name, _)) = [("min", min), ("max", max)].iter().find(|b| b.1.is_nan())
+                {
+                    return Err(AttrError::new(name, "is not a number"));
+                }
                 if min > max {
                     let message = format!("{min} exceeds max, {max}");
                     return Err(AttrError::new("min", message));
@@ -266,11 +270,13 @@ mod tests {
         ] {
             Case::of(kind, version).inputs([input]).expect(&[expected]);
         }
-        Case::of("Clamp", "opset1")
-            .attr("min", "3")
-            .attr("max", "2")
-            .inputs([f(F32, "1")])
-            .expect(&[Err("attribute min: 3 exceeds max, 2")]);
+        for (min, max, message) in [
+            ("3", "2", "attribute min: 3 exceeds max, 2"),
+            ("-1", "nan", "attribute max: is not a number"),
+        ] {
+            let clamp = Case::of("Clamp", "opset1").attr("min", min).attr("max", max);
+            clamp.inputs([f(I32, "1")]).expect(&[Err(message)]);
+        }
         Case::of("Gelu", "opset7")
             .attr("approximation_mode", "fast")
             .inputs([f(F32, "1")])
