@@ -68,6 +68,21 @@ multiversion! {
 }
 
 multiversion! {
+    /// Converts each value, without the wide type on the way where there are instructions for it.
+    ///
+    /// # Panics
+    /// As [`decode`].
+    fn to_f32<S: Stored>(from: &[u8], to: &mut [f32]) {
+        assert!(from.len() >= to.len() * size_of::<S>());
+        let from: *const S = from.as_ptr().cast();
+        for (i, to) in to.iter_mut().enumerate() {
+            // SAFETY: as in `decode`.
+            *to = unsafe { from.add(i).read_unaligned() }.widen().narrow();
+        }
+    }
+}
+
+multiversion! {
     vectors if size_of::<W>() == size_of::<f32>() || size_of::<D::Wide>() == size_of::<f32>();
     /// Narrows each value.
     ///
@@ -114,13 +129,16 @@ pub struct DestinationType<W> {
     size: usize,
     /// Whether it is `W`.
     is_wide: bool,
+    /// Whether it is f32.
+    is_f32: bool,
 }
 
 impl<W: Wide> DestinationType<W> {
     /// The type `D`.
     pub fn of<D: Stored>() -> DestinationType<W> {
-        let is_wide = TypeId::of::<D>() == TypeId::of::<W>();
-        DestinationType { encode: encode::<W, D>, size: size_of::<D>(), is_wide }
+        let [is_wide, is_f32] =
+            [TypeId::of::<W>(), TypeId::of::<f32>()].map(|t| TypeId::of::<D>() == t);
+        DestinationType { encode: encode::<W, D>, size: size_of::<D>(), is_wide, is_f32 }
     }
 }
 
@@ -132,12 +150,15 @@ pub fn convert<S: Stored>(
     threads: &Threads,
     from: &[u8],
     to: &mut [u8],
-    DestinationType { encode, size, is_wide }: DestinationType<S::Wide>,
+    DestinationType { encode, size, is_wide, is_f32 }: DestinationType<S::Wide>,
 ) {
     let own = size_of::<S>();
-    // If one of the types is the wide one, nothing is copied on the way.
+    // If one of the types is the wide one, or there are instructions, nothing is copied on the way.
     if is_wide && let Ok(to) = try_cast_slice_mut(to) {
         return decode_all(threads, (from, own, decode::<S>), to);
+    }
+    if is_f32 && let Ok(to) = try_cast_slice_mut(to) {
+        return decode_all(threads, (from, own, to_f32::<S>), to);
     }
     if TypeId::of::<S>() == TypeId::of::<S::Wide>()
         && let Ok(from) = try_cast_slice(from)

@@ -6,7 +6,7 @@ const LIMIT: f32 = (1 << 20) as f32;
 
 /// π / 2 in two parts: the first has 33 bits, so that its product with an integer below 2^20 is
 /// exact.
-const HALF_PI: [f64; 2] = [1.570_796_326_734_125_6, 6.077_100_506_506_192_249e-11];
+const HALF_PI: [f64; 2] = [1.570_796_326_734_125_6, 6.077_100_506_506_192e-11];
 
 /// 1.5 · 2^52: adding it rounds to an integer, in the low bits of the sum.
 const ROUND: f64 = 6_755_399_441_055_744.0;

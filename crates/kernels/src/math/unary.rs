@@ -272,6 +272,8 @@ formulas! {
     SoftSign {} |x| x / (R::of(1.0) + x.abs());
     /// Square root.
     Sqrt {} |x| x.sqrt();
+    /// To the power of 2.
+    Square {} |x| x * x;
     /// `x / (1 + e^-x)`.
     Silu {} |x| x / x.one_and_exp_of_minus();
     /// `x / (1 + e^(-beta x))`.
@@ -462,6 +464,7 @@ mod tests {
             (Unary::Reciprocal {}, -1.0),
             (Unary::PowerOfMinusHalf {}, -0.5),
             (Unary::PowerOfHalf {}, 0.5),
+            (Unary::Square {}, 2.0),
             (Unary::Cube {}, 3.0),
         ] {
             for (x, y) in values.iter().zip(apply(function, &values)) {
