@@ -12,6 +12,7 @@ mod dequant;
 mod driver;
 mod dynamic;
 mod each_row;
+mod element_wise;
 mod gemv;
 mod grouped;
 mod im2col;
@@ -36,6 +37,7 @@ pub(crate) use block_diagonal::BlockDiagonal;
 pub use dequant::format::{Compressed, GroupParams, WeightFormat};
 pub use dequant::pack::CompressedPanels;
 pub use dynamic::pack::DynamicPanels;
+pub use element_wise::{Elements, map_planes, map_rows};
 pub use grouped::{GroupedGemm, can_group, run_grouped};
 pub use im2col::{Im2col, InputStrides, Window};
 pub(crate) use k_blocks::{KBlocks, LONGEST_BLOCK, end_block};
@@ -46,9 +48,7 @@ pub use output::Target;
 pub(crate) use output::{Out, pairs};
 pub use pack::b::{Layout, Packed, RhsSize, pack_into, panels_len};
 pub(crate) use pack::bf16::{round, round_all};
-pub use post_ops::{
-    Bind, Operand, PostOp, PostOpOf, Strided, apply_post_ops, are_absorbed, map_rows,
-};
+pub use post_ops::{Bind, Operand, PostOp, PostOpOf, Strided, apply_post_ops, are_absorbed};
 pub(crate) use post_ops::{BlockPostOps, RegisterPostOps, add, add_number, apply_to_rows, finish};
 pub use precision::Precision;
 pub use problem::{Gemm, Lhs, Rhs};

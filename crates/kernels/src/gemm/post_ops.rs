@@ -3,7 +3,6 @@
 use super::activation::Activation;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
-use crate::base::slices::GRAIN;
 use crate::math::quantize::{
     ColumnQuantizers, Quantizer, quantize_dequantize, quantize_dequantize_columns,
 };
@@ -22,6 +21,8 @@ pub enum PostOpOf<C, M, B, Q> {
     Add(Operand<C, M>),
     /// Multiplies.
     Multiply(Operand<C, M>),
+    /// Divides.
+    Divide(Operand<C, M>),
     /// Adds dequantized values, `q · scale + low`.
     AddQuantized {
         /// The quantized values.
@@ -129,6 +130,7 @@ impl<C: Copy, M: Copy, B: Copy, Q: Copy> PostOpOf<C, M, B, Q> {
         match self {
             PostOpOf::Add(by) => PostOpOf::Add(operand(by)),
             PostOpOf::Multiply(by) => PostOpOf::Multiply(operand(by)),
+            PostOpOf::Divide(by) => PostOpOf::Divide(operand(by)),
             PostOpOf::AddQuantized { values, scale, low } => {
                 PostOpOf::AddQuantized { values: bind.bytes(values), scale, low }
             }
@@ -144,7 +146,9 @@ impl<C: Copy, M: Copy, B: Copy, Q: Copy> PostOpOf<C, M, B, Q> {
     pub(crate) fn ignores_row(&self) -> bool {
         let is_matrix = matches!(
             self,
-            PostOpOf::Add(Operand::Matrix(_)) | PostOpOf::Multiply(Operand::Matrix(_))
+            PostOpOf::Add(Operand::Matrix(_))
+                | PostOpOf::Multiply(Operand::Matrix(_))
+                | PostOpOf::Divide(Operand::Matrix(_))
         );
         !is_matrix && !matches!(self, PostOpOf::AddQuantized { .. })
     }
@@ -194,9 +198,9 @@ impl<'a> PostOp<'a> {
     /// to every row, or its operand has no gaps between rows either.
     fn joins_rows(&self, columns: usize) -> bool {
         match self {
-            PostOp::Add(Operand::Matrix(v)) | PostOp::Multiply(Operand::Matrix(v)) => {
-                v.stride == columns
-            }
+            PostOp::Add(Operand::Matrix(v))
+            | PostOp::Multiply(Operand::Matrix(v))
+            | PostOp::Divide(Operand::Matrix(v)) => v.stride == columns,
             PostOp::AddQuantized { values, .. } => values.stride == columns,
             _ => true,
         }
@@ -205,7 +209,7 @@ impl<'a> PostOp<'a> {
     /// Whether its operands have `rows` rows and `columns` columns.
     pub(crate) fn reaches(&self, rows: usize, columns: usize) -> bool {
         match self {
-            PostOp::Add(by) | PostOp::Multiply(by) => match by {
+            PostOp::Add(by) | PostOp::Multiply(by) | PostOp::Divide(by) => match by {
                 Operand::Number(_) => true,
                 Operand::Columns(values) => values.len() >= columns,
                 Operand::Matrix(matrix) => matrix.reaches(rows, columns),
@@ -221,51 +225,6 @@ impl<'a> PostOp<'a> {
 pub fn apply_post_ops(post_ops: &[PostOp<'_>], i: usize, j: usize, run: &mut [f32]) {
     let len = run.len();
     post_ops.iter().for_each(|op| op.apply((i, j), len, run));
-}
-
-/// Elements of a block of [`map_rows`]: it and the operands fit L1.
-const BLOCK: usize = 2 << 10;
-
-/// Applies post-ops to all rows of `columns` elements, block by block.
-///
-/// # Panics
-/// When a row is not whole, or an operand has too few elements.
-pub fn map_rows(
-    threads: &Threads,
-    columns: usize,
-    post_ops: &[PostOp<'_>],
-    io: &mut InOut<'_, f32>,
-) {
-    let rows = io.len() / columns.max(1);
-    assert_eq!(rows * columns, io.len(), "a row is not whole");
-    assert!(post_ops.iter().all(|op| op.reaches(rows, columns)), "an operand is too short");
-    let copy = |io: &mut InOut<'_, f32>| {
-        if let Ok((from, to)) = io.slices() {
-            to.copy_from_slice(from);
-        }
-    };
-    if columns > BLOCK {
-        let parts = columns.div_ceil(BLOCK);
-        return threads.par_ranges(rows * parts, GRAIN / BLOCK, |range| {
-            for (row, first) in range.map(|part| (part / parts, part % parts * BLOCK)) {
-                let (start, len) = (row * columns + first, BLOCK.min(columns - first));
-                // SAFETY: the parts of rows are disjoint.
-                let mut io = unsafe { io.part(start..start + len) };
-                copy(&mut io);
-                apply_post_ops(post_ops, row, first, io.output(0..len));
-            }
-        });
-    }
-    let at_once = BLOCK / columns.max(1);
-    threads.par_ranges(rows.div_ceil(at_once), GRAIN.div_ceil(at_once * columns), |blocks| {
-        for first in blocks.map(|block| block * at_once) {
-            let count = at_once.min(rows - first);
-            // SAFETY: the rows of different blocks are disjoint.
-            let mut io = unsafe { io.part(first * columns..(first + count) * columns) };
-            copy(&mut io);
-            apply_to_rows(post_ops, first, columns, io.output(0..count * columns));
-        }
-    });
 }
 
 /// Applies post-ops to whole rows of `columns` elements, from row `first` on.
@@ -289,7 +248,7 @@ pub(crate) fn apply_to_rows(
 impl PostOp<'_> {
     /// Applies the post-op to rows of `len` elements each, from row `i`, column `j` on. There may
     /// be several rows only if the post-op [joins them](PostOp::joins_rows).
-    fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
+    pub(super) fn apply(&self, (i, j): (usize, usize), len: usize, lines: &mut [f32]) {
         let all = lines.len();
         match *self {
             PostOp::Add(Operand::Number(value)) => add_number(lines, value),
@@ -298,6 +257,9 @@ impl PostOp<'_> {
             PostOp::Multiply(Operand::Number(factor)) => multiply_number(lines, factor),
             PostOp::Multiply(Operand::Columns(v)) => multiply(lines, &v[j..j + len]),
             PostOp::Multiply(Operand::Matrix(matrix)) => multiply(lines, matrix.row(i, j, all)),
+            PostOp::Divide(Operand::Number(divisor)) => divide_number(lines, divisor),
+            PostOp::Divide(Operand::Columns(v)) => divide(lines, &v[j..j + len]),
+            PostOp::Divide(Operand::Matrix(matrix)) => divide(lines, matrix.row(i, j, all)),
             PostOp::AddQuantized { values, scale, low } => {
                 add_quantized(lines, values.row(i, j, all), (scale, low));
             }
@@ -450,6 +412,24 @@ multiversion! {
             for (x, v) in line.iter_mut().zip(values) {
                 *x *= v;
             }
+        }
+    }
+}
+
+multiversion! {
+    fn divide(lines: &mut [f32], values: &[f32]) {
+        for line in lines.chunks_exact_mut(values.len().max(1)) {
+            for (x, v) in line.iter_mut().zip(values) {
+                *x /= v;
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn divide_number(run: &mut [f32], divisor: f32) {
+        for x in run {
+            *x /= divisor;
         }
     }
 }

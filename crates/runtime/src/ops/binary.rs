@@ -34,30 +34,36 @@ impl Lower for Binary {
         };
         let b = self.broadcast().aligned(cx.sizes(0), cx.sizes(1));
         let plan = Broadcast::new(cx.output_sizes(0)?, [cx.sizes(0), &b]);
-        let is_power = op == k::Binary::Power && element_type.is_real();
-        if is_power && cx.count(1) == 1 && plan.is_dense(0) && cx.constant(1).is_some() {
-            let exponent = cx.floats(1).ok().and_then(|values| values.first().copied());
-            if exponent == Some(2.0) {
-                return square(cx, plan.count());
-            }
-            let known = COMMON_POWERS.iter().find(|(known, _)| Some(*known) == exponent);
-            // Powers of f64 are libm's.
-            if let Some((_, function)) = known.filter(|_| element_type != ElementType::F64) {
-                return real_function(element_type, *function)
-                    .ok_or_else(|| LowerError::element_type(0, element_type));
-            }
+        if plan.is_dense(0)
+            && let Some(function) = common_power(self, cx)
+        {
+            return real_function(element_type, function)
+                .ok_or_else(|| LowerError::element_type(0, element_type));
         }
         binary(cx, op, plan)
     }
 }
 
 /// Exponents that have functions of their own.
-const COMMON_POWERS: [(f64, Unary); 4] = [
+const COMMON_POWERS: [(f64, Unary); 5] = [
     (-1.0, Unary::Reciprocal {}),
     (-0.5, Unary::PowerOfMinusHalf {}),
     (0.5, Unary::PowerOfHalf {}),
+    (2.0, Unary::Square {}),
     (3.0, Unary::Cube {}),
 ];
+
+/// The function that a power with one known exponent is.
+pub(crate) fn common_power(op: &Binary, cx: &LowerCx<'_>) -> Option<Unary> {
+    let element_type = cx.element_type(0);
+    let is_power = op.kind() == Kind::Power && element_type.is_real();
+    cx.constant(1).filter(|_| is_power && cx.count(1) == 1)?;
+    let exponent = *cx.floats(1).ok()?.first()?;
+    let (_, function) = COMMON_POWERS.iter().find(|(known, _)| *known == exponent)?;
+    // Other powers of f64 are libm's.
+    let holds = element_type != ElementType::F64 || exponent == 2.0;
+    holds.then_some(*function)
+}
 
 /// The kernel of a binary function, for the element type of input 0.
 ///
@@ -109,29 +115,5 @@ impl<T: Element<Lane: Lane>> Kernel for BinaryKernel<T> {
 
     fn name(&self) -> &'static str {
         "binary"
-    }
-}
-
-/// x · x, to which a power of 2 rounds.
-fn square(cx: &LowerCx<'_>, count: usize) -> Result<Box<dyn Kernel>, LowerError> {
-    let plan = Broadcast::new(&[count], [&[count], &[count]]);
-    kernel_for!(cx, 0, float T => Square::<T> { plan, of: PhantomData })
-}
-
-struct Square<T> {
-    plan: Broadcast<2>,
-    of: PhantomData<T>,
-}
-
-impl<T: Element<Lane: Lane>> Kernel for Square<T> {
-    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let x = cx.input::<T>(0);
-        let operands = Operands::separate(x, x, cx.output(0));
-        k::Binary::Multiply.run(cx.threads(), &self.plan, operands);
-        Ok(())
-    }
-
-    fn name(&self) -> &'static str {
-        "square"
     }
 }

@@ -5,6 +5,7 @@ mod bf16;
 mod branches;
 mod channels_last;
 mod einsum;
+mod element_wise;
 mod formulas;
 mod half;
 mod kv_cache;

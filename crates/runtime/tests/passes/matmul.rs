@@ -73,30 +73,6 @@ fn a_product_that_is_needed_as_it_is_stays() {
     check(&g.finish().unwrap(), &[5, 8], 0.0, &["matmul", "element-wise"]);
 }
 
-/// Sums of gated branches, as chains: each takes the branches before it. What two layers read is
-/// stored. Short rows take no operands by column.
-#[test]
-fn element_wise_operations_are_chains() {
-    let chains = &["element-wise", "element-wise", "element-wise"][..];
-    let short = &["unary", "binary", "unary", "binary", "element-wise", "element-wise"];
-    for (columns, steps) in [(24, chains), (3_000, chains), (4, short)] {
-        let mut g = GraphBuilder::new("chains");
-        let x = g.parameter("x", F32, &format!("1,7,{columns}"));
-        let gates = [3, 5].map(|seed| constant(&mut g, &[columns], seed));
-        let [a, b] = ["Tanh", "Sigmoid"].map(|kind| unary(&mut g, kind, x));
-        let [a, b] =
-            [binary(&mut g, "Multiply", a, gates[0]), binary(&mut g, "Multiply", b, gates[1])];
-        let sum = binary(&mut g, "Add", a, b);
-        let y = unary(&mut g, "Relu", sum);
-        let halved = g.constant_f32(&[1], &[0.5]);
-        let z = binary(&mut g, "Multiply", y, halved);
-        let z = binary(&mut g, "Add", z, y);
-        let z = binary(&mut g, "Add", z, x);
-        g.result("y", z);
-        check(&g.finish().unwrap(), &[1, 7, columns as usize], 0.0, steps);
-    }
-}
-
 #[test]
 fn rows_are_normalised_scaled_and_shifted_in_one_step() {
     let mut g = GraphBuilder::new("layer norm");

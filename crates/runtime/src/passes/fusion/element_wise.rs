@@ -1,12 +1,14 @@
-//! Element-wise fusion. A chain of sums, products, activations and FakeQuantize, each as long as
-//! its result, is computed block by block in the cache.
+//! Element-wise fusion. A chain of sums, products, quotients, activations and FakeQuantize, each as
+//! long as its result, is computed block by block in the cache.
 
-use crate::fused::element_wise::ElementWiseChain;
+use crate::fused::element_wise::{ChainShape, ElementWiseChain};
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::post_ops::PostOp;
+use crate::kernel::post_ops::{Operand, PostOp};
 use crate::passes::context::PassCx;
-use crate::passes::fusion::post_ops::{Absorbed, Producers, attached, step};
+use crate::passes::fusion::post_ops::{Absorbed, Producers, attached, step, step_of_channels};
+use infer::ops::convert::Convert;
+use ir::ElementType;
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -16,35 +18,98 @@ pub(crate) fn chains(net: &mut Net, _: &PassCx<'_>) -> usize {
 
 /// The chain that feeds a node, with the node as its last post-op.
 fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
-    let (input, last) = as_post_op(rewriter.net, node, &ChainProducers { rewriter })?;
-    let maker = rewriter.only_for(input)?;
-    let begun = match maker.fused::<ElementWiseChain>() {
+    let last = as_post_op(rewriter.net, node, &ChainProducers { rewriter })?;
+    let maker = rewriter.only_for(last.input)?;
+    let (mut chain, inputs, first) = match maker.fused::<ElementWiseChain>() {
         Some(chain) => (chain.clone(), maker.inputs.clone(), None),
+        None if converts(rewriter.net, maker) => (
+            ElementWiseChain { shape: last.shape, post_ops: Vec::new() },
+            maker.inputs.clone(),
+            None,
+        ),
         None => {
-            let columns = *rewriter.net.sizes(input)?.last()?;
-            let (data, first) = as_post_op(rewriter.net, maker, &AnyProducer)?;
-            (ElementWiseChain { columns, post_ops: Vec::new() }, smallvec![data], Some(first))
+            let first = as_post_op(rewriter.net, maker, &AnyProducer)?;
+            let chain = ElementWiseChain { shape: first.shape, post_ops: Vec::new() };
+            (chain, smallvec![first.input], Some(first))
         }
     };
-    let (mut chain, inputs, first) = begun;
-    rewriter.take(input)?;
+    let is_free = !chain.post_ops.iter().any(is_by_column)
+        && first.as_ref().is_none_or(|first| !first.op.is_by_column());
+    if is_free {
+        chain.shape = last.shape;
+    } else if chain.shape != last.shape && last.op.is_by_column() {
+        return None;
+    }
+    rewriter.take(last.input)?;
     let mut made = Node { inputs, ..node.clone() };
     for step in first.into_iter().chain([last]) {
-        chain.post_ops.push(attached(rewriter, &mut made, step));
+        chain.post_ops.push(attached(rewriter, &mut made, step.op));
     }
     made.operation = Operation::Fused(Arc::new(chain));
     Some(made)
 }
 
-/// The shortest rows whose columns have operands of their own.
+/// Whether each column or channel has an operand of its own.
+fn is_by_column(op: &PostOp) -> bool {
+    match op {
+        PostOp::Add(by) | PostOp::Multiply(by) | PostOp::Divide(by) => {
+            matches!(by, Operand::Columns(_))
+        }
+        PostOp::QuantizeColumns(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a node converts to f32, from a type of few bytes.
+fn converts(net: &Net, node: &Node) -> bool {
+    use ElementType::{BF16, F16, I8, I16, I32, U8, U16};
+    let (&[input], &[output]) = (&node.inputs[..], &node.outputs[..]) else { return false };
+    let from = net.values[input].fact.element_type;
+    node.is::<Convert>().is_some()
+        && net.is_f32(output)
+        && net.values[input].constant.is_none()
+        && matches!(from, U8 | I8 | U16 | I16 | I32 | F16 | BF16)
+}
+
+/// The shortest rows whose columns have operands of their own. Several shorter ones are taken for
+/// one row.
 const SHORTEST_ROW: usize = 16;
 
+/// Shorter rows that are taken for one, if their number is a multiple of it.
+const ROWS_AT_ONCE: usize = 32;
+
+/// The shortest planes whose channels have operands of their own.
+const SHORTEST_PLANE: usize = 256;
+
+/// A node as a post-op.
+struct Step {
+    /// The input of the node that is computed before it.
+    input: ValueId,
+    op: Absorbed,
+    /// The shape of a chain that takes it. Any, if neither columns nor channels have operands of
+    /// their own.
+    shape: ChainShape,
+}
+
 /// A node of f32 as a post-op of one of its inputs.
-fn as_post_op(net: &Net, node: &Node, producers: &dyn Producers) -> Option<(ValueId, Absorbed)> {
+fn as_post_op(net: &Net, node: &Node, producers: &dyn Producers) -> Option<Step> {
     let &[output] = &node.outputs[..] else { return None };
-    let found = net.is_f32(output).then(|| step(net, node, output, producers))??;
-    let is_long = *net.sizes(output)?.last()? >= SHORTEST_ROW;
-    (is_long || !found.1.is_by_column()).then_some(found)
+    let sizes = net.sizes(output).filter(|_| net.is_f32(output))?;
+    let columns = *sizes.last()?;
+    if let Some((input, op)) = step(net, node, output, producers) {
+        let times = if columns < SHORTEST_ROW { ROWS_AT_ONCE } else { 1 };
+        let fits = (sizes.iter().product::<usize>() / columns.max(1)).is_multiple_of(times);
+        if !op.is_by_column() {
+            return Some(Step { input, op, shape: ChainShape::Rows(columns) });
+        }
+        if let Some(op) = op.repeated(net, times).filter(|_| fits) {
+            return Some(Step { input, op, shape: ChainShape::Rows(columns * times) });
+        }
+    }
+    let (channels, len) = (*sizes.get(1)?, sizes[2..].iter().product());
+    let (input, op) = step_of_channels(net, node, output, producers)?;
+    let shape = ChainShape::Planes { channels, len };
+    (len >= SHORTEST_PLANE).then_some(Step { input, op, shape })
 }
 
 /// Chains, and nodes that begin one.
@@ -56,6 +121,7 @@ impl Producers for ChainProducers<'_, '_> {
     fn takes(&self, net: &Net, value: ValueId) -> bool {
         self.rewriter.only_for(value).is_some_and(|maker| {
             maker.fused::<ElementWiseChain>().is_some()
+                || converts(net, maker)
                 || as_post_op(net, maker, &AnyProducer).is_some()
         })
     }
@@ -65,6 +131,10 @@ impl Producers for ChainProducers<'_, '_> {
         let maker = self.rewriter.only_for(value);
         let last = maker.and_then(|maker| maker.fused::<ElementWiseChain>()?.post_ops.last());
         !matches!(last, Some(PostOp::Quantize { .. } | PostOp::QuantizeColumns(_)))
+    }
+
+    fn divides(&self) -> bool {
+        true
     }
 }
 
@@ -79,5 +149,9 @@ impl Producers for AnyProducer {
     /// What is quantized may be the values of another FakeQuantize.
     fn rounds(&self, _: &Net, _: ValueId, _: bool) -> bool {
         false
+    }
+
+    fn divides(&self) -> bool {
+        true
     }
 }

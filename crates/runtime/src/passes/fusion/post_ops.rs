@@ -12,13 +12,14 @@ use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::{kind, seen};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, QuantizerInput};
+use crate::ops::binary::common_power;
 use crate::ops::normalize;
 use crate::ops::normalize::NormalizeRows;
 use crate::ops::unary::function;
 use crate::passes::context::PassCx;
 use crate::passes::quantization::lowering;
 use crate::tensor::Tensor;
-use infer::ops::binary::Kind;
+use infer::ops::binary::{Binary, Kind};
 use infer::ops::matmul::MatMul;
 use infer::ops::normalize::Normalize;
 use infer::ops::prelu::PRelu;
@@ -56,9 +57,9 @@ pub(super) fn attached(
     let at = producer.inputs.len();
     match step {
         Absorbed::Alone(op) => op,
-        Absorbed::Addend(addend) => {
-            producer.inputs.push(rewriter.add(Value::known(addend)));
-            PostOp::Add(Operand::Columns(at))
+        Absorbed::Constant(make, columns) => {
+            producer.inputs.push(rewriter.add(Value::known(columns)));
+            make(Operand::Columns(at))
         }
         Absorbed::Parameters(parameters, most) => {
             producer.inputs.push(rewriter.add(Value::known(parameters)));
@@ -101,8 +102,8 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
 /// A node as a post-op.
 pub(super) enum Absorbed {
     Alone(PostOp),
-    /// Adds one number for each column.
-    Addend(Tensor),
+    /// One number for each column, which no value of the net holds.
+    Constant(fn(Operand) -> PostOp, Tensor),
     Operand(fn(Operand) -> PostOp, OperandShape, ValueId),
     /// Quantizes each column with its own parameters; the number is the largest quantized value.
     Parameters(Tensor, f32),
@@ -113,9 +114,29 @@ impl Absorbed {
     pub(super) fn is_by_column(&self) -> bool {
         match self {
             Absorbed::Alone(_) => false,
-            Absorbed::Addend(_) | Absorbed::Parameters(..) => true,
+            Absorbed::Constant(..) | Absorbed::Parameters(..) => true,
             Absorbed::Operand(_, shape, _) => matches!(shape, OperandShape::Columns),
         }
+    }
+}
+
+impl Absorbed {
+    /// The same with constant operands of columns one after the other, `times` times; `None` for
+    /// other operands of columns.
+    pub(super) fn repeated(self, net: &Net, times: usize) -> Option<Absorbed> {
+        if times == 1 {
+            return Some(self);
+        }
+        let (make, columns) = match self {
+            Absorbed::Constant(make, columns) => (make, columns),
+            Absorbed::Operand(make, OperandShape::Columns, operand) => {
+                (make, net.values[operand].constant.clone()?)
+            }
+            Absorbed::Parameters(..) => return None,
+            other => return Some(other),
+        };
+        let repeated = columns.as_slice::<f32>()?.repeat(times);
+        Some(Absorbed::Constant(make, Tensor::from_vec(&[repeated.len()], repeated).ok()?))
     }
 }
 
@@ -133,6 +154,11 @@ pub(super) trait Producers {
 
     /// Whether it takes a FakeQuantize, too, with ranges of columns or one range.
     fn rounds(&self, net: &Net, value: ValueId, columns: bool) -> bool;
+
+    /// Whether it takes divisions, too.
+    fn divides(&self) -> bool {
+        false
+    }
 }
 
 /// Nodes that take post-ops already.
@@ -196,6 +222,15 @@ pub(super) fn step(
     let make = match kind(node)? {
         Kind::Add => PostOp::Add,
         Kind::Multiply => PostOp::Multiply,
+        Kind::Divide if producers.divides() => {
+            let place = place(net, b, output).filter(|_| a != b && feeds(a))?;
+            return Some((a, Absorbed::Operand(PostOp::Divide, place, b)));
+        }
+        Kind::Power => {
+            let power = node.is::<Binary>()?;
+            let function = seen(net, node, |cx| common_power(power, cx))?;
+            return feeds(a).then_some((a, Absorbed::Alone(PostOp::Apply(function))));
+        }
         Kind::Subtract => {
             let negated = negated(net, b, output).filter(|_| feeds(a))?;
             return Some((a, negated));
@@ -209,14 +244,48 @@ pub(super) fn step(
     })
 }
 
+/// As [`step`], where a constant has one number for each channel, which is axis 1.
+pub(super) fn step_of_channels(
+    net: &Net,
+    node: &Node,
+    output: ValueId,
+    producers: &dyn Producers,
+) -> Option<(ValueId, Absorbed)> {
+    let &[a, b] = &node.inputs[..] else { return None };
+    let (data, constant) = if net.values[b].constant.is_some() { (a, b) } else { (b, a) };
+    let (own, all) = (net.sizes(constant)?, net.sizes(output)?);
+    let axis = (own.len() + 1).checked_sub(all.len())?;
+    let is_by_channel = own.get(axis) == all.get(1)
+        && own[axis] == own.iter().product::<usize>()
+        && net.is_f32(constant)
+        && net.sizes(data) == Some(all)
+        && producers.takes(net, data);
+    let constant_of = net.values[constant].constant.as_ref().filter(|_| is_by_channel)?;
+    let make = match kind(node)? {
+        Kind::Add => PostOp::Add,
+        Kind::Multiply => PostOp::Multiply,
+        Kind::Divide if data == a => PostOp::Divide,
+        Kind::Subtract if data == a => {
+            return Some((a, Absorbed::Constant(PostOp::Add, minus(constant_of)?)));
+        }
+        _ => return None,
+    };
+    Some((data, Absorbed::Operand(make, OperandShape::Columns, constant)))
+}
+
+/// A constant of f32 times -1.
+fn minus(constant: &Tensor) -> Option<Tensor> {
+    let negated = constant.as_slice::<f32>()?.iter().map(|x| -x).collect();
+    Tensor::from_vec(constant.sizes(), negated).ok()
+}
+
 /// The subtraction of a constant as an addition, which has the same bits.
 fn negated(net: &Net, constant: ValueId, result: ValueId) -> Option<Absorbed> {
     match place(net, constant, result)? {
         OperandShape::Number(value) => Some(Absorbed::Alone(PostOp::Add(Operand::Number(-value)))),
         OperandShape::Columns => {
-            let constant = net.values[constant].constant.as_ref()?;
-            let negated = constant.as_slice::<f32>()?.iter().map(|x| -x).collect();
-            Some(Absorbed::Addend(Tensor::from_vec(constant.sizes(), negated).ok()?))
+            let negated = minus(net.values[constant].constant.as_ref()?)?;
+            Some(Absorbed::Constant(PostOp::Add, negated))
         }
         OperandShape::Matrix => None,
     }

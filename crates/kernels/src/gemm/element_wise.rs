@@ -1,0 +1,126 @@
+//! Post-ops without a GEMM, block by block in the cache.
+
+use super::post_ops::{Operand, PostOp, Strided, apply_post_ops, apply_to_rows};
+use crate::base::par::Threads;
+use crate::base::scratch::InOut;
+use crate::base::slices::GRAIN;
+
+/// Elements of a block: it and the operands fit L1.
+const BLOCK: usize = 2 << 10;
+
+/// Writes the elements from an offset on.
+type Fill<'f> = dyn Fn(usize, &mut [f32]) + Sync + 'f;
+
+/// What post-ops are applied to: the input, or what is filled in.
+pub struct Elements<'a> {
+    /// The input and the output.
+    pub io: InOut<'a, f32>,
+    /// Writes the elements in place of the input.
+    pub fill: Option<&'a Fill<'a>>,
+}
+
+impl Elements<'_> {
+    /// Computes the elements from `start` to `end` in the output.
+    ///
+    /// # Safety
+    /// Nobody else uses them meanwhile.
+    unsafe fn compute(&self, (start, end): (usize, usize), apply: impl FnOnce(&mut [f32])) {
+        debug_assert!(start <= end && end <= self.io.len());
+        // SAFETY: the caller's promise.
+        let mut io = unsafe { self.io.part(start..end) };
+        match self.fill {
+            Some(fill) => fill(start, io.output(0..end - start)),
+            None => {
+                if let Ok((from, to)) = io.slices() {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
+        apply(io.output(0..end - start));
+    }
+}
+
+/// Applies post-ops to all rows of `columns` elements, block by block.
+///
+/// # Panics
+/// When a row is not whole, or an operand has too few elements.
+pub fn map_rows(
+    threads: &Threads,
+    columns: usize,
+    post_ops: &[PostOp<'_>],
+    elements: &Elements<'_>,
+) {
+    let rows = elements.io.len() / columns.max(1);
+    assert_eq!(rows * columns, elements.io.len(), "a row is not whole");
+    assert!(post_ops.iter().all(|op| op.reaches(rows, columns)), "an operand is too short");
+    if columns > BLOCK {
+        let parts = columns.div_ceil(BLOCK);
+        return threads.par_ranges(rows * parts, GRAIN / BLOCK, |range| {
+            for (row, first) in range.map(|part| (part / parts, part % parts * BLOCK)) {
+                let (start, len) = (row * columns + first, BLOCK.min(columns - first));
+                // SAFETY: the parts of rows are disjoint.
+                unsafe {
+                    elements.compute((start, start + len), |run| {
+                        apply_post_ops(post_ops, row, first, run);
+                    });
+                }
+            }
+        });
+    }
+    let at_once = BLOCK / columns.max(1);
+    threads.par_ranges(rows.div_ceil(at_once), GRAIN.div_ceil(at_once * columns), |blocks| {
+        for first in blocks.map(|block| block * at_once) {
+            let end = rows.min(first + at_once);
+            // SAFETY: the rows of different blocks are disjoint.
+            unsafe {
+                elements.compute((first * columns, end * columns), |rows| {
+                    apply_to_rows(post_ops, first, columns, rows);
+                });
+            }
+        }
+    });
+}
+
+/// Applies post-ops to planes of `len` elements, block by block. Each channel has a plane, and
+/// `channels` of them follow each other; what is given for each column counts for each channel.
+///
+/// # Panics
+/// When a plane is not whole, an operand has too few elements, or a post-op quantizes columns.
+pub fn map_planes(
+    threads: &Threads,
+    (channels, len): (usize, usize),
+    post_ops: &[PostOp<'_>],
+    elements: &Elements<'_>,
+) {
+    let (planes, parts) = (elements.io.len() / len.max(1), len.div_ceil(BLOCK));
+    assert_eq!(planes * len, elements.io.len(), "a plane is not whole");
+    threads.par_ranges(planes * parts, GRAIN.div_ceil(BLOCK.min(len.max(1))), |range| {
+        for (plane, first) in range.map(|part| (part / parts, part % parts * BLOCK)) {
+            let (start, len_of_part) = (plane * len + first, BLOCK.min(len - first));
+            // SAFETY: the parts of planes are disjoint.
+            unsafe {
+                elements.compute((start, start + len_of_part), |run| {
+                    let of_channel = post_ops.iter().map(|op| op.of_channel(plane % channels));
+                    of_channel.for_each(|op| op.apply((plane, first), run.len(), run));
+                });
+            }
+        }
+    });
+}
+
+impl<'a> PostOp<'a> {
+    /// The post-op for the plane of a channel, whose operand is that of a column.
+    fn of_channel(self, channel: usize) -> PostOp<'a> {
+        let operand = |operand: Operand<&'a [f32], Strided<'a, f32>>| match operand {
+            Operand::Columns(values) => Operand::Number(values[channel]),
+            operand => operand,
+        };
+        match self {
+            PostOp::Add(by) => PostOp::Add(operand(by)),
+            PostOp::Multiply(by) => PostOp::Multiply(operand(by)),
+            PostOp::Divide(by) => PostOp::Divide(operand(by)),
+            PostOp::QuantizeColumns(_) => panic!("planes have no columns"),
+            op => op,
+        }
+    }
+}
