@@ -142,8 +142,8 @@ const PASSES: &[(&str, Pass)] = &[
     // keeps the result. Not in a plan for a single run.
     ("decompression once", quantization::decompress::once),
     ("dead code elimination", cleanup::dce::dead_code),
-    // What is left of element-wise operations runs in chains, block by block. In a chain, a
-    // FakeQuantize rounds numbers halfway between two values to either.
+    // What is left of element-wise operations runs in chains, block by block, with a Convert that
+    // begins one. In a chain, a FakeQuantize rounds numbers halfway between two values to either.
     ("element-wise fusion", fusion::element_wise::chains),
     // MatMuls of the same few rows with several matrices, such as query, key and value of a token.
     ("horizontal GEMM fusion", fusion::horizontal_gemm::fuse_gemms),
