@@ -57,7 +57,7 @@ pub trait Real:
     fn tanh(self) -> Self;
     /// Error function.
     fn erf(self) -> Self;
-    /// The sine of this and some quarter turns, and whether it holds.
+    /// The sine of this and some quarter turns, and whether it holds: never in f64.
     fn sine(self, quarters: u64) -> (Self, bool);
     /// A function that is computed in f64.
     fn via_f64(self, f: impl Fn(f64) -> f64) -> Self;
