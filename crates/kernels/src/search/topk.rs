@@ -216,16 +216,21 @@ multiversion! {
         count: usize,
         best: &mut [Entries<<T::Wide as Order>::Rank>],
     ) {
+        let row = |position: usize| &data[position * plan.inner..][..count];
+        if let [only] = best {
+            *only = best_of_each(plan, row);
+            return;
+        }
         let mut costs = best[0].costs;
         for position in 0..plan.size {
-            let row = &data[position * plan.inner..][..count];
+            let row = row(position);
             for (cost_of, value) in costs.iter_mut().zip(row) {
                 *cost_of = cost(*value, plan.largest);
             }
             let (last, number) = (position.min(best.len() - 1), position as u32);
             if position < best.len() {
                 best[last] = Entries { costs, positions: [number; LANES] };
-            } else if best.len() > 1 && !best[last].any_enters(&costs) {
+            } else if !best[last].any_enters(&costs) {
                 continue;
             }
             for j in (1..=last).rev() {
@@ -238,6 +243,28 @@ multiversion! {
             sort_positions(best);
         }
     }
+}
+
+/// The best element of each line, given a row of elements for each position.
+#[inline(always)]
+fn best_of_each<'d, T: Stored<Wide: Order>>(
+    plan: &TopK,
+    row: impl Fn(usize) -> &'d [T],
+) -> Entries<<T::Wide as Order>::Rank> {
+    let costs = [cost(T::default(), plan.largest); LANES];
+    let mut best = Entries { costs, positions: [0; LANES] };
+    for (known, value) in best.costs.iter_mut().zip(row(0)) {
+        *known = cost(*value, plan.largest);
+    }
+    for position in 1..plan.size {
+        let known = best.costs.iter_mut().zip(&mut best.positions);
+        for ((known, best), value) in known.zip(row(position)) {
+            let new = cost(*value, plan.largest);
+            *best = if new < *known { position as u32 } else { *best };
+            *known = if new < *known { new } else { *known };
+        }
+    }
+    best
 }
 
 /// Sorts the positions of each line.
