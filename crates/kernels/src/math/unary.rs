@@ -172,7 +172,7 @@ formulas! {
     /// Arccosine.
     Acos {} |x| x.via_f64(libm::acos);
     /// Inverse hyperbolic cosine.
-    Acosh {} |x| x.via_f64(libm::acosh);
+    Acosh {} |x| x.via_f64(acosh);
     /// Arcsine.
     Asin {} |x| x.via_f64(libm::asin);
     /// Inverse hyperbolic sine.
@@ -299,6 +299,11 @@ fn root_of_power<R: Real>(x: R) -> R {
 #[inline(always)]
 fn gate<R: Real>(x: R, factor: R) -> R {
     (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) * factor
+}
+
+/// Inverse hyperbolic cosine. That of libm is a number for many below 0.
+fn acosh(x: f64) -> f64 {
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
 
 /// Inverse of erf: starts with Winitzki's approximation, then Newton's method.
@@ -508,6 +513,28 @@ mod tests {
         let open = [3.0, 3.1, 17.3, 1e30];
         assert_eq!(apply(Unary::HSwish { factor: SIXTH }, &open), open);
         assert_eq!(apply(Unary::HSigmoid {}, &[-3.0, 3.0, 7.1]), [0.0, 1.0, 1.0]);
+    }
+
+    /// Also for large negative numbers, of which some functions of libm give finite numbers.
+    #[test]
+    fn there_is_no_value_outside_of_the_domain() {
+        let large = (0..120).map(|power| 1.7f32 * f32::exp2(power as f32));
+        let below: Vec<f32> = large.flat_map(|x| [-x, -1.0 - x]).collect();
+        for function in [
+            Unary::Acosh {},
+            Unary::Acos {},
+            Unary::Asin {},
+            Unary::Atanh {},
+            Unary::Log {},
+            Unary::Sqrt {},
+            Unary::ErfInv {},
+        ] {
+            for (x, y) in below.iter().zip(apply(function, &below)) {
+                assert!(y.is_nan(), "{function:?}({x}) = {y}");
+            }
+        }
+        assert!(apply(Unary::Acosh {}, &[0.999, 0.0, f32::NAN]).iter().all(|y| y.is_nan()));
+        assert_eq!(apply(Unary::Acosh {}, &[1.0, f32::INFINITY]), [0.0, f32::INFINITY]);
     }
 
     #[test]
