@@ -301,9 +301,9 @@ fn gate<R: Real>(x: R, factor: R) -> R {
     (x + R::of(3.0)).greatest(R::of(0.0)).least(R::of(6.0)) * factor
 }
 
-/// Inverse hyperbolic cosine. That of libm is a number for many below 0.
+/// Inverse hyperbolic cosine. That of libm is a number for many arguments below -2, and NaN for -1.
 fn acosh(x: f64) -> f64 {
-    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+    libm::acosh(if x < -1.0 { -1.0 } else { x })
 }
 
 /// Inverse of erf: starts with Winitzki's approximation, then Newton's method.

@@ -118,9 +118,7 @@ impl Absorbed {
             Absorbed::Operand(_, shape, _) => matches!(shape, OperandShape::Columns),
         }
     }
-}
 
-impl Absorbed {
     /// The same with constant operands of columns one after the other, `times` times; `None` for
     /// other operands of columns.
     pub(super) fn repeated(self, net: &Net, times: usize) -> Option<Absorbed> {
