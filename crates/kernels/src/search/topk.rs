@@ -6,6 +6,7 @@ use crate::base::par::{Slice, Threads};
 use crate::base::simd::opaque_index;
 use crate::multiversion;
 use crate::search::order::{Order, key, position};
+use std::ops::Range;
 
 /// Sizes and options: `outer` times `inner` lines of `size` elements, `inner` elements apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +42,15 @@ const GROUP: usize = 16;
 
 /// One element of each of some neighbouring lines: their costs, and their positions.
 #[derive(Clone, Copy)]
-struct Entries<R> {
-    costs: [R; LANES],
+struct Entries {
+    costs: [u32; LANES],
     positions: [u32; LANES],
 }
 
-impl<R: Copy + Ord> Entries<R> {
+impl Entries {
     /// Takes the new elements that are better.
     #[inline(always)]
-    fn enter(&mut self, costs: &[R; LANES], position: u32) {
+    fn enter(&mut self, costs: &[u32; LANES], position: u32) {
         for i in 0..LANES {
             let enters = costs[i] < self.costs[i];
             self.positions[i] = if enters { position } else { self.positions[i] };
@@ -60,7 +61,7 @@ impl<R: Copy + Ord> Entries<R> {
     /// The same, where these are the next best behind `above`: an element of those moves down if
     /// the new one is better than it.
     #[inline(always)]
-    fn enter_below(&mut self, above: &Entries<R>, costs: &[R; LANES], position: u32) {
+    fn enter_below(&mut self, above: &Entries, costs: &[u32; LANES], position: u32) {
         self.enter(costs, position);
         for i in 0..LANES {
             let moves = costs[i] < above.costs[i];
@@ -71,7 +72,7 @@ impl<R: Copy + Ord> Entries<R> {
 
     /// Whether one of these costs is lower.
     #[inline(always)]
-    fn any_enters(&self, costs: &[R; LANES]) -> bool {
+    fn any_enters(&self, costs: &[u32; LANES]) -> bool {
         let mut any = false;
         for i in 0..LANES {
             any |= costs[i] < self.costs[i];
@@ -79,6 +80,13 @@ impl<R: Copy + Ord> Entries<R> {
         any
     }
 }
+
+/// Tells the costs of neighbouring elements from an offset on.
+type Costs<'f> = dyn Fn(usize, &mut [u32]) + Sync + 'f;
+
+/// Takes the positions of an element of each of some lines: the slice and the first line, and where
+/// the first of these elements goes.
+type Put<'f> = dyn Fn((usize, usize), usize, &[u32]) + Sync + 'f;
 
 impl TopK {
     /// Writes the elements and their positions.
@@ -100,13 +108,48 @@ impl TopK {
         if values.is_empty() {
             return;
         }
-        let is_short = u32::try_from(size).is_ok();
-        if k == 1 && inner == 1 && is_short {
-            return self.best(threads, data, values, positions);
-        }
         let out = (Slice::new(values), Slice::new(positions));
-        if (k == 1 || k <= FEW && inner >= FEW_LANES) && is_short {
-            return self.few(threads, data, out);
+        // The element at a position of a line becomes element `at` of the results.
+        let emit = |(slice, lane): (usize, usize), at: usize, position: usize| {
+            // SAFETY: below the length asserted above, and no other line writes here.
+            unsafe {
+                *out.0.at(at) = data[(slice * size + position) * inner + lane];
+                *out.1.at(at) = I::from_i64(position as i64);
+            }
+        };
+        if k == 1 && u32::try_from(size).is_ok() {
+            let grain = GRAIN.div_ceil(size * inner.min(LANES));
+            if inner == 1 {
+                return threads.par_ranges(outer, grain, |slices| {
+                    for slice in slices {
+                        let best = best_of_line(&data[slice * size..][..size], self.largest);
+                        emit((slice, 0), slice, best as usize);
+                    }
+                });
+            }
+            let blocks = inner.div_ceil(LANES);
+            return threads.par_ranges(outer * blocks, grain, |range| {
+                for block in range {
+                    let (slice, lane) = (block / blocks, block % blocks * LANES);
+                    let lanes = lane..inner.min(lane + LANES);
+                    let best = best_of_lines(&data[slice * size * inner..], self, lanes.clone());
+                    for (lane, position) in lanes.zip(best) {
+                        emit((slice, lane), slice * inner + lane, position as usize);
+                    }
+                }
+            });
+        }
+        let has_short_ranks = size_of::<<T::Wide as Order>::Rank>() == size_of::<u32>();
+        if k <= FEW && inner >= FEW_LANES && has_short_ranks && u32::try_from(size).is_ok() {
+            let costs = |at: usize, to: &mut [u32]| {
+                costs_of(&data[at..][..to.len()], self.largest, to);
+            };
+            let put = |(slice, lane): (usize, usize), at: usize, positions: &[u32]| {
+                for (i, position) in positions.iter().enumerate() {
+                    emit((slice, lane + i), at + i, *position as usize);
+                }
+            };
+            return self.few(threads, &costs, &put);
         }
         threads.par_ranges(outer * inner, GRAIN.div_ceil(size), |lines| {
             let mut entries = Vec::with_capacity(size);
@@ -114,64 +157,28 @@ impl TopK {
                 let (slice, lane) = (line / inner, line % inner);
                 self.sorted(data, line, &mut entries);
                 for (j, entry) in entries.iter().enumerate() {
-                    let (at, position) = ((slice * k + j) * inner + lane, position(*entry));
-                    // SAFETY: below the length asserted above, and no other line writes here.
-                    unsafe {
-                        *out.0.at(at) = data[(slice * size + position) * inner + lane];
-                        *out.1.at(at) = I::from_i64(position as i64);
-                    }
+                    emit((slice, lane), (slice * k + j) * inner + lane, position(*entry));
                 }
             }
         });
     }
 
-    /// One element of each contiguous line.
-    fn best<T: Stored<Wide: Order>, I: Stored>(
-        &self,
-        threads: &Threads,
-        data: &[T],
-        values: &mut [T],
-        positions: &mut [I],
-    ) {
-        let (grain, values) = (GRAIN.div_ceil(self.size), Slice::new(values));
-        threads.par_chunks_mut(positions, 1, grain, |first, positions| {
-            // SAFETY: as many as there are positions, and no other thread has these lines.
-            let values = unsafe { values.part(first, positions.len()) };
-            let lines = data[first * self.size..].chunks_exact(self.size);
-            for ((line, value), position) in lines.zip(values).zip(positions) {
-                let best = best_of_line(line, self.largest);
-                (*value, *position) = (line[best as usize], I::from_i64(best.into()));
-            }
-        });
-    }
-
-    /// At most [`FEW`] elements of each line, in blocks of neighbouring lines.
-    fn few<T: Stored<Wide: Order>, I: Stored>(
-        &self,
-        threads: &Threads,
-        data: &[T],
-        (values, positions): (Slice<T>, Slice<I>),
-    ) {
+    /// At most [`FEW`] elements of each line, in blocks of neighbouring lines. Compiled once for all
+    /// types.
+    fn few(&self, threads: &Threads, costs: &Costs<'_>, put: &Put<'_>) {
         let TopK { outer, size, inner, k, .. } = *self;
         let (blocks, grain) = (inner.div_ceil(LANES), GRAIN.div_ceil(size * inner.min(LANES)));
         threads.par_ranges(outer * blocks, grain, |range| {
-            let costs = [cost(data[0], self.largest); LANES];
-            let mut best = [Entries { costs, positions: [0; LANES] }; FEW];
+            let mut best = [Entries { costs: [0; LANES], positions: [0; LANES] }; FEW];
             for block in range {
                 let (slice, lane) = (block / blocks, block % blocks * LANES);
-                let (lines, count) =
-                    (&data[slice * size * inner + lane..], LANES.min(inner - lane));
-                best_of_lines(lines, self, count, &mut best[..k]);
+                let count = LANES.min(inner - lane);
+                let row = |position: usize, to: &mut [u32; LANES]| {
+                    costs((slice * size + position) * inner + lane, &mut to[..count]);
+                };
+                few_of_lines(self, &row, &mut best[..k]);
                 for (j, best) in best[..k].iter().enumerate() {
-                    let at = (slice * k + j) * inner + lane;
-                    // SAFETY: the results are `outer * k` rows of `inner` elements, and no other
-                    // block has these lines.
-                    let (values, places) =
-                        unsafe { (values.part(at, count), positions.part(at, count)) };
-                    for (i, position) in best.positions[..count].iter().enumerate() {
-                        places[i] = I::from_i64((*position).into());
-                        values[i] = lines[*position as usize * inner + i];
-                    }
+                    put((slice, lane), (slice * k + j) * inner + lane, &best.positions[..count]);
                 }
             }
         });
@@ -208,25 +215,50 @@ fn cost<T: Stored<Wide: Order>>(value: T, largest: bool) -> <T::Wide as Order>::
 
 multiversion! {
     vectors if size_of::<T>() <= size_of::<f32>();
-    /// Finds the best elements of each of `count` neighbouring lines, at most [`LANES`]; `data`
-    /// begins with the first of them.
+    /// The positions of the best elements of up to [`LANES`] neighbouring lines, of which `data`
+    /// holds those of one slice.
     fn best_of_lines<T: Stored<Wide: Order>>(
         data: &[T],
         plan: &TopK,
-        count: usize,
-        best: &mut [Entries<<T::Wide as Order>::Rank>],
-    ) {
-        let row = |position: usize| &data[position * plan.inner..][..count];
-        if let [only] = best {
-            *only = best_of_each(plan, row);
-            return;
+        lanes: Range<usize>,
+    ) -> [u32; LANES] {
+        let row = |i: usize| &data[i * plan.inner..][lanes.clone()];
+        let mut best = [0; LANES];
+        let mut costs = [cost(T::default(), plan.largest); LANES];
+        for (known, value) in costs.iter_mut().zip(row(0)) {
+            *known = cost(*value, plan.largest);
         }
-        let mut costs = best[0].costs;
-        for position in 0..plan.size {
-            let row = row(position);
-            for (cost_of, value) in costs.iter_mut().zip(row) {
-                *cost_of = cost(*value, plan.largest);
+        for position in 1..plan.size {
+            for ((known, best), value) in costs.iter_mut().zip(&mut best).zip(row(position)) {
+                let new = cost(*value, plan.largest);
+                *best = if new < *known { position as u32 } else { *best };
+                *known = if new < *known { new } else { *known };
             }
+        }
+        best
+    }
+}
+
+multiversion! {
+    /// The costs of some elements, whose ranks have 32 bits.
+    fn costs_of<T: Stored<Wide: Order>>(from: &[T], largest: bool, to: &mut [u32]) {
+        for (to, value) in to.iter_mut().zip(from) {
+            *to = cost(*value, largest).into() as u32;
+        }
+    }
+}
+
+multiversion! {
+    /// Finds the best elements of each of up to [`LANES`] neighbouring lines, given the costs of a
+    /// row of elements for each position.
+    fn few_of_lines(
+        plan: &TopK,
+        row: &dyn Fn(usize, &mut [u32; LANES]),
+        best: &mut [Entries],
+    ) {
+        let mut costs = [0; LANES];
+        for position in 0..plan.size {
+            row(position, &mut costs);
             let (last, number) = (position.min(best.len() - 1), position as u32);
             if position < best.len() {
                 best[last] = Entries { costs, positions: [number; LANES] };
@@ -245,31 +277,9 @@ multiversion! {
     }
 }
 
-/// The best element of each line, given a row of elements for each position.
-#[inline(always)]
-fn best_of_each<'d, T: Stored<Wide: Order>>(
-    plan: &TopK,
-    row: impl Fn(usize) -> &'d [T],
-) -> Entries<<T::Wide as Order>::Rank> {
-    let costs = [cost(T::default(), plan.largest); LANES];
-    let mut best = Entries { costs, positions: [0; LANES] };
-    for (known, value) in best.costs.iter_mut().zip(row(0)) {
-        *known = cost(*value, plan.largest);
-    }
-    for position in 1..plan.size {
-        let known = best.costs.iter_mut().zip(&mut best.positions);
-        for ((known, best), value) in known.zip(row(position)) {
-            let new = cost(*value, plan.largest);
-            *best = if new < *known { position as u32 } else { *best };
-            *known = if new < *known { new } else { *known };
-        }
-    }
-    best
-}
-
 /// Sorts the positions of each line.
 #[inline(always)]
-fn sort_positions<R>(entries: &mut [Entries<R>]) {
+fn sort_positions(entries: &mut [Entries]) {
     for end in (1..entries.len()).rev() {
         for j in 0..end {
             let (first, second) = (entries[j].positions, entries[j + 1].positions);
