@@ -163,8 +163,8 @@ impl TopK {
         });
     }
 
-    /// At most [`FEW`] elements of each line, in blocks of neighbouring lines. Compiled once for all
-    /// types.
+    /// At most [`FEW`] elements of each line, in blocks of neighbouring lines. Compiled once for
+    /// all types.
     fn few(&self, threads: &Threads, costs: &Costs<'_>, put: &Put<'_>) {
         let TopK { outer, size, inner, k, .. } = *self;
         let (blocks, grain) = (inner.div_ceil(LANES), GRAIN.div_ceil(size * inner.min(LANES)));
