@@ -57,10 +57,15 @@ pub trait Real:
     fn tanh(self) -> Self;
     /// Error function.
     fn erf(self) -> Self;
-    /// The sine of this and some quarter turns, and whether it holds: never in f64.
-    fn sine(self, quarters: u64) -> (Self, bool);
     /// A function that is computed in f64.
     fn via_f64(self, f: impl Fn(f64) -> f64) -> Self;
+
+    /// The sine of this and some quarter turns, and whether it is that: never, unless the type has
+    /// one of its own.
+    #[inline(always)]
+    fn sine(self, _quarters: u64) -> (Self, bool) {
+        (self, false)
+    }
 
     /// The smaller of both; the other if one is NaN.
     #[inline(always)]
@@ -439,11 +444,6 @@ impl Real for f64 {
 
     fn erf(self) -> f64 {
         libm::erf(self)
-    }
-
-    #[inline(always)]
-    fn sine(self, _: u64) -> (f64, bool) {
-        (f64::NAN, false)
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp};
 use crate::passes::context::PassCx;
-use crate::passes::fusion::post_ops::{Absorbed, Producers, attached, step, step_of_channels};
+use crate::passes::fusion::post_ops::{Absorbed, OperandShape, Producers, attached, step};
 use infer::ops::convert::Convert;
 use ir::ElementType;
 use smallvec::smallvec;
@@ -34,10 +34,10 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
         }
     };
     let is_free = !chain.post_ops.iter().any(is_by_column)
-        && first.as_ref().is_none_or(|first| !first.op.is_by_column());
+        && first.as_ref().is_none_or(|first| !first.fixes_shape());
     if is_free {
         chain.shape = last.shape;
-    } else if chain.shape != last.shape && last.op.is_by_column() {
+    } else if chain.shape != last.shape && last.fixes_shape() {
         return None;
     }
     rewriter.take(last.input)?;
@@ -91,25 +91,33 @@ struct Step {
     shape: ChainShape,
 }
 
+impl Step {
+    /// Whether it needs a chain of this shape.
+    fn fixes_shape(&self) -> bool {
+        matches!(self.op.shape(), Some(OperandShape::Columns | OperandShape::Channels))
+    }
+}
+
 /// A node of f32 as a post-op of one of its inputs.
 fn as_post_op(net: &Net, node: &Node, producers: &dyn Producers) -> Option<Step> {
     let &[output] = &node.outputs[..] else { return None };
     let sizes = net.sizes(output).filter(|_| net.is_f32(output))?;
-    let columns = *sizes.last()?;
-    if let Some((input, op)) = step(net, node, output, producers) {
-        let times = if columns < SHORTEST_ROW { ROWS_AT_ONCE } else { 1 };
-        let fits = (sizes.iter().product::<usize>() / columns.max(1)).is_multiple_of(times);
-        if !op.is_by_column() {
-            return Some(Step { input, op, shape: ChainShape::Rows(columns) });
+    let (columns, count) = (*sizes.last()?, sizes.iter().product::<usize>());
+    let (input, op) = step(net, node, output, producers)?;
+    match op.shape() {
+        Some(OperandShape::Columns) => {
+            let times = if columns < SHORTEST_ROW { ROWS_AT_ONCE } else { 1 };
+            let fits = (count / columns.max(1)).is_multiple_of(times);
+            let op = op.repeated(net, times).filter(|_| fits)?;
+            Some(Step { input, op, shape: ChainShape::Rows(columns * times) })
         }
-        if let Some(op) = op.repeated(net, times).filter(|_| fits) {
-            return Some(Step { input, op, shape: ChainShape::Rows(columns * times) });
+        Some(OperandShape::Channels) => {
+            let (channels, len) = (*sizes.get(1)?, sizes.get(2..)?.iter().product());
+            let shape = ChainShape::Planes { channels, len };
+            (len >= SHORTEST_PLANE).then_some(Step { input, op, shape })
         }
+        _ => Some(Step { input, op, shape: ChainShape::Rows(columns) }),
     }
-    let (channels, len) = (*sizes.get(1)?, sizes[2..].iter().product());
-    let (input, op) = step_of_channels(net, node, output, producers)?;
-    let shape = ChainShape::Planes { channels, len };
-    (len >= SHORTEST_PLANE).then_some(Step { input, op, shape })
 }
 
 /// Chains, and nodes that begin one.
@@ -133,7 +141,7 @@ impl Producers for ChainProducers<'_, '_> {
         !matches!(last, Some(PostOp::Quantize { .. } | PostOp::QuantizeColumns(_)))
     }
 
-    fn divides(&self) -> bool {
+    fn are_chains(&self) -> bool {
         true
     }
 }
@@ -151,7 +159,7 @@ impl Producers for AnyProducer {
         false
     }
 
-    fn divides(&self) -> bool {
+    fn are_chains(&self) -> bool {
         true
     }
 }

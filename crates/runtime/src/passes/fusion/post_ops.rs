@@ -57,24 +57,24 @@ pub(super) fn attached(
     let at = producer.inputs.len();
     match step {
         Absorbed::Alone(op) => op,
-        Absorbed::Constant(make, columns) => {
-            producer.inputs.push(rewriter.add(Value::known(columns)));
+        Absorbed::Constant(make, _, values) => {
+            producer.inputs.push(rewriter.add(Value::known(values)));
             make(Operand::Columns(at))
         }
         Absorbed::Parameters(parameters, most) => {
             producer.inputs.push(rewriter.add(Value::known(parameters)));
             PostOp::QuantizeColumns(QuantizerInput { input: at, most })
         }
-        Absorbed::Operand(make, place, operand) => {
-            let place = match place {
+        Absorbed::Operand(make, shape, operand) => {
+            let operand_of = match shape {
                 OperandShape::Number(value) => Operand::Number(value),
-                OperandShape::Columns => Operand::Columns(at),
+                OperandShape::Columns | OperandShape::Channels => Operand::Columns(at),
                 OperandShape::Matrix => Operand::Matrix(at),
             };
-            if !matches!(place, Operand::Number(_)) {
+            if !matches!(operand_of, Operand::Number(_)) {
                 producer.inputs.push(operand);
             }
-            make(place)
+            make(operand_of)
         }
     }
 }
@@ -102,20 +102,20 @@ fn reshaped(rewriter: &mut GraphRewriter<'_>, node: &Node, output: ValueId) -> O
 /// A node as a post-op.
 pub(super) enum Absorbed {
     Alone(PostOp),
-    /// One number for each column, which no value of the net holds.
-    Constant(fn(Operand) -> PostOp, Tensor),
+    /// A number for each column or channel, which no value of the net holds.
+    Constant(fn(Operand) -> PostOp, OperandShape, Tensor),
     Operand(fn(Operand) -> PostOp, OperandShape, ValueId),
     /// Quantizes each column with its own parameters; the number is the largest quantized value.
     Parameters(Tensor, f32),
 }
 
 impl Absorbed {
-    /// Whether each column has an operand of its own.
-    pub(super) fn is_by_column(&self) -> bool {
+    /// How its operand is broadcast; `None` if it has none.
+    pub(super) fn shape(&self) -> Option<OperandShape> {
         match self {
-            Absorbed::Alone(_) => false,
-            Absorbed::Constant(..) | Absorbed::Parameters(..) => true,
-            Absorbed::Operand(_, shape, _) => matches!(shape, OperandShape::Columns),
+            Absorbed::Alone(_) => None,
+            Absorbed::Parameters(..) => Some(OperandShape::Columns),
+            Absorbed::Constant(_, shape, _) | Absorbed::Operand(_, shape, _) => Some(*shape),
         }
     }
 
@@ -125,8 +125,9 @@ impl Absorbed {
         if times == 1 {
             return Some(self);
         }
+        let shape = OperandShape::Columns;
         let (make, columns) = match self {
-            Absorbed::Constant(make, columns) => (make, columns),
+            Absorbed::Constant(make, OperandShape::Columns, columns) => (make, columns),
             Absorbed::Operand(make, OperandShape::Columns, operand) => {
                 (make, net.values[operand].constant.clone()?)
             }
@@ -134,14 +135,19 @@ impl Absorbed {
             other => return Some(other),
         };
         let repeated = columns.as_slice::<f32>()?.repeat(times);
-        Some(Absorbed::Constant(make, Tensor::from_vec(&[repeated.len()], repeated).ok()?))
+        let repeated = Tensor::from_vec(&[repeated.len()], repeated).ok()?;
+        Some(Absorbed::Constant(make, shape, repeated))
     }
 }
 
 /// How an operand is broadcast to the result.
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum OperandShape {
     Number(f32),
+    /// One number for each column, which is the last axis.
     Columns,
+    /// One number for each channel, which is axis 1.
+    Channels,
     Matrix,
 }
 
@@ -153,8 +159,8 @@ pub(super) trait Producers {
     /// Whether it takes a FakeQuantize, too, with ranges of columns or one range.
     fn rounds(&self, net: &Net, value: ValueId, columns: bool) -> bool;
 
-    /// Whether it takes divisions, too.
-    fn divides(&self) -> bool {
+    /// Whether they are chains, which take divisions and operands of channels, too.
+    fn are_chains(&self) -> bool {
         false
     }
 }
@@ -217,12 +223,14 @@ pub(super) fn step(
         return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
     }
     let &[a, b] = &node.inputs[..] else { return None };
+    let takes = |shape: &OperandShape| producers.are_chains() || *shape != OperandShape::Channels;
+    let place = |operand| place(net, operand, output).filter(takes);
     let make = match kind(node)? {
         Kind::Add => PostOp::Add,
         Kind::Multiply => PostOp::Multiply,
-        Kind::Divide if producers.divides() => {
-            let place = place(net, b, output).filter(|_| a != b && feeds(a))?;
-            return Some((a, Absorbed::Operand(PostOp::Divide, place, b)));
+        Kind::Divide if producers.are_chains() => {
+            let shape = place(b).filter(|_| a != b && feeds(a))?;
+            return Some((a, Absorbed::Operand(PostOp::Divide, shape, b)));
         }
         Kind::Power => {
             let power = node.is::<Binary>()?;
@@ -230,65 +238,33 @@ pub(super) fn step(
             return feeds(a).then_some((a, Absorbed::Alone(PostOp::Apply(function))));
         }
         Kind::Subtract => {
-            let negated = negated(net, b, output).filter(|_| feeds(a))?;
-            return Some((a, negated));
+            let negated = place(b).and_then(|shape| negated(net, b, shape));
+            return Some((a, negated.filter(|_| feeds(a))?));
         }
         _ => return None,
     };
     // If both inputs have producers to fuse with, the one computed last takes the other as operand.
     [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(producer, operand)| {
-        let place = place(net, operand, output).filter(|_| feeds(producer))?;
-        Some((producer, Absorbed::Operand(make, place, operand)))
+        let shape = place(operand).filter(|_| feeds(producer))?;
+        Some((producer, Absorbed::Operand(make, shape, operand)))
     })
 }
 
-/// As [`step`], where a constant has one number for each channel, which is axis 1.
-pub(super) fn step_of_channels(
-    net: &Net,
-    node: &Node,
-    output: ValueId,
-    producers: &dyn Producers,
-) -> Option<(ValueId, Absorbed)> {
-    let &[a, b] = &node.inputs[..] else { return None };
-    let (data, constant) = if net.values[b].constant.is_some() { (a, b) } else { (b, a) };
-    let (own, all) = (net.sizes(constant)?, net.sizes(output)?);
-    let axis = (own.len() + 1).checked_sub(all.len())?;
-    let is_by_channel = own.get(axis) == all.get(1)
-        && own[axis] == own.iter().product::<usize>()
-        && net.is_f32(constant)
-        && net.sizes(data) == Some(all)
-        && producers.takes(net, data);
-    let constant_of = net.values[constant].constant.as_ref().filter(|_| is_by_channel)?;
-    let make = match kind(node)? {
-        Kind::Add => PostOp::Add,
-        Kind::Multiply => PostOp::Multiply,
-        Kind::Divide if data == a => PostOp::Divide,
-        Kind::Subtract if data == a => {
-            return Some((a, Absorbed::Constant(PostOp::Add, minus(constant_of)?)));
-        }
-        _ => return None,
-    };
-    Some((data, Absorbed::Operand(make, OperandShape::Columns, constant)))
-}
-
-/// A constant of f32 times -1.
-fn minus(constant: &Tensor) -> Option<Tensor> {
-    let negated = constant.as_slice::<f32>()?.iter().map(|x| -x).collect();
-    Tensor::from_vec(constant.sizes(), negated).ok()
-}
-
 /// The subtraction of a constant as an addition, which has the same bits.
-fn negated(net: &Net, constant: ValueId, result: ValueId) -> Option<Absorbed> {
-    match place(net, constant, result)? {
+fn negated(net: &Net, constant: ValueId, shape: OperandShape) -> Option<Absorbed> {
+    match shape {
         OperandShape::Number(value) => Some(Absorbed::Alone(PostOp::Add(Operand::Number(-value)))),
-        OperandShape::Columns => {
-            let negated = minus(net.values[constant].constant.as_ref()?)?;
-            Some(Absorbed::Constant(PostOp::Add, negated))
+        OperandShape::Columns | OperandShape::Channels => {
+            let constant = net.values[constant].constant.as_ref()?;
+            let negated = constant.as_slice::<f32>()?.iter().map(|x| -x).collect();
+            let negated = Tensor::from_vec(constant.sizes(), negated).ok()?;
+            Some(Absorbed::Constant(PostOp::Add, shape, negated))
         }
         OperandShape::Matrix => None,
     }
 }
 
+/// How an operand is broadcast to a result.
 fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<OperandShape> {
     if !net.is_f32(operand) {
         return None;
@@ -303,7 +279,12 @@ fn place(net: &Net, operand: ValueId, result: ValueId) -> Option<OperandShape> {
     if all.ends_with(&own[lead..]) && count == all.iter().product() {
         return Some(OperandShape::Matrix);
     }
-    (lead + 1 == own.len() && count == columns).then_some(OperandShape::Columns)
+    if lead + 1 == own.len() && count == columns {
+        return Some(OperandShape::Columns);
+    }
+    let axis = (own.len() + 1).checked_sub(all.len())?;
+    let is_by_channel = own.get(axis) == Some(&count) && all.get(1) == Some(&count);
+    is_by_channel.then_some(OperandShape::Channels)
 }
 
 /// Whether a node takes post-ops.
