@@ -46,7 +46,7 @@ impl Tiles {
         let rows = |bytes: usize| bytes / row / most * most;
         let (rows, panels_of_tile) = match (precision.has_tiles(), is_packed) {
             // Few rows read B once.
-            (false, false) if is_small_m && gemm.compressed().is_none() => (m, panels),
+            (false, _) if is_small_m => (m, panels),
             (false, _) => (m, CACHE / panel),
             (_, true) => (rows(TILES_ROWS), panels),
             (_, false) if gemm.compressed().is_some() => (rows(DEQUANTIZED_ROWS), panels),

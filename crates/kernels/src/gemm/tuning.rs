@@ -99,6 +99,12 @@ pub(crate) const DEQUANT_ROWS: usize = 8;
 /// there are fewer registers than with AVX-512, or few rows.
 pub(crate) const DEQUANT_FEW_ROWS: usize = 4;
 
+/// The most panels of integers that a single row is multiplied by at a time. One panel's chain of
+/// sums is bound by latency (decision 9): 4 bits 0.70 on a Zen 5, 8 bits in the cache 0.70, from
+/// memory 1.01. Four take 0.98 with 4 bits, but 1.03 with 8; f16 gains nothing. With AVX2 8 bits
+/// take 0.70 too; for 4 bits it has too few registers (1.06).
+pub(crate) const DEQUANT_PANELS: usize = 2;
+
 /// The most rows of A that each dequantized element is multiplied by, for the instruction set in
 /// use.
 pub(crate) fn dequant_rows() -> usize {

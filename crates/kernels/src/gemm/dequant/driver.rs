@@ -22,13 +22,16 @@ impl Gemm<'_> {
         c: SharedTarget,
     ) {
         let width = nr();
-        let firsts = (tile.columns.0..tile.columns.1).step_by(width);
         if let (true, Lhs::Rows { values, stride }, Some(c)) = (tile.is_small_m, self.a, c.values())
         {
-            for first in firsts {
+            let mut first = tile.columns.0;
+            while first < tile.columns.1 {
+                let left = (tile.columns.1 - first).div_ceil(width);
+                let panels = b.panels_at_once(tile.rows.1 - tile.rows.0, left);
                 let panel = b.panel(first, scratch);
                 // SAFETY: the columns are this tile's own.
-                unsafe { self.few_rows(tile, (first, panel), values, stride, c) };
+                unsafe { self.few_rows(tile, (first, panel, panels), values, stride, c) };
+                first += panels * width;
             }
             // SAFETY: within C and within this tile.
             return unsafe {
@@ -45,6 +48,7 @@ impl Gemm<'_> {
         if self.precision.has_tiles() {
             return self.blocks_of_tiles(tile, amx::driver::Panels::Compressed(b, scratch), c);
         }
+        let firsts = (tile.columns.0..tile.columns.1).step_by(width);
         let panel = width * self.precision.rows(self.k);
         let (panels, workspace) = scratch.split_at_mut(firsts.len() * panel);
         for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
@@ -53,27 +57,29 @@ impl Gemm<'_> {
         self.blocks(tile, (panels, &[]), c);
     }
 
-    /// Sums of all rows of a tile for the columns of a panel.
+    /// Sums of all rows of a tile for the columns of a panel, or of a single row for those of some.
     ///
     /// # Safety
     /// While this runs nobody else touches these elements of C.
     unsafe fn few_rows(
         &self,
         tile: Tile,
-        (first, panel): (usize, Panel<'_>),
+        (first, panel, panels): (usize, Panel<'_>, usize),
         a: &[f32],
         stride: usize,
         c: Slice<f32>,
     ) {
         debug_assert!((tile.columns.0..tile.columns.1).contains(&first));
-        let columns = (tile.columns.1 - first).min(panel.layout.width);
         let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
         for row in (tile.rows.0..tile.rows.1).step_by(dequant_rows()) {
             let rows = (tile.rows.1 - row).min(dequant_rows());
-            panel.multiply(&a[row * stride..], stride, &mut sums[..rows]);
-            for (i, sums) in sums[..rows].iter().enumerate() {
+            let sums = &mut sums[..rows * panels];
+            panel.multiply((&a[row * stride..], stride), panels, sums);
+            for (i, sums) in sums.iter().enumerate() {
+                let (row, first) = (row + i / panels, first + i % panels * panel.layout.width);
+                let columns = (tile.columns.1 - first).min(panel.layout.width);
                 // SAFETY: `check` has shown that it is within C, and the caller's promise.
-                let to = unsafe { c.part((row + i) * self.c_stride + first, columns) };
+                let to = unsafe { c.part(row * self.c_stride + first, columns) };
                 to.copy_from_slice(&sums[..columns]);
             }
         }

@@ -1,6 +1,7 @@
 //! Packs a compressed B into panels.
 
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
+use crate::base::isa::{Isa, isa};
 use crate::base::num::{UnalignedF32, bytes_mut};
 use crate::base::par::Threads;
 use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
@@ -11,6 +12,7 @@ use crate::gemm::pack::b::{Packed, RhsSize, each_panel, f32_len, round_rows};
 use crate::gemm::precision::Precision;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
+use crate::gemm::tuning::DEQUANT_PANELS;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::tuning::amx_group;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,9 +219,9 @@ impl CompressedPanels {
         self.layout
     }
 
-    /// The panel that begins at column `first`.
+    /// The panel that begins at column `first`, and those behind it.
     pub(crate) fn panel(&self, first: usize) -> Panel<'_> {
-        Panel::new(self.layout(), &self.bytes_from(first)[..self.layout.len()])
+        Panel::new(self.layout(), self.bytes_from(first))
     }
 
     /// The panels from column `first` on.
@@ -307,6 +309,19 @@ impl CompressedRhs<'_> {
         self.panel(first, workspace).widen(rows);
         rows[k * width..].fill(0.0);
         round_rows(rows, width, precision, to);
+    }
+
+    /// How many of `left` panels this many rows are multiplied by at a time.
+    pub(crate) fn panels_at_once(self, rows: usize, left: usize) -> usize {
+        let suits = match self.layout().format {
+            WeightFormat::F16 => false,
+            WeightFormat::U8 | WeightFormat::I8 => true,
+            WeightFormat::U4 | WeightFormat::I4 => isa() >= Isa::Avx512,
+        };
+        match self {
+            CompressedRhs::Panels(_) if rows == 1 && suits => DEQUANT_PANELS.min(left),
+            _ => 1,
+        }
     }
 
     /// The panel that begins at column `first`.
