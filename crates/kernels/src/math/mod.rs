@@ -7,6 +7,7 @@ pub mod convert;
 pub(crate) mod exponential;
 pub mod fake_quantize;
 pub mod inverse;
+pub(crate) mod inverse_root;
 pub mod quantize;
 pub mod range;
 pub mod real;

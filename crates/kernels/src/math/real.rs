@@ -7,7 +7,7 @@
 //! each over all of f32.
 
 use crate::base::num::Stored;
-use crate::math::trigonometric;
+use crate::math::{inverse_root, trigonometric};
 use std::f32::consts::LOG2_E;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -64,6 +64,13 @@ pub trait Real:
     /// one of its own.
     #[inline(always)]
     fn sine(self, _quarters: u64) -> (Self, bool) {
+        (self, false)
+    }
+
+    /// The inverse of the square root, and whether it is that: never, unless the type has one of
+    /// its own.
+    #[inline(always)]
+    fn inverse_root(self) -> (Self, bool) {
         (self, false)
     }
 
@@ -361,6 +368,11 @@ impl Real for f32 {
     #[inline(always)]
     fn sine(self, quarters: u64) -> (f32, bool) {
         trigonometric::sine(self, quarters)
+    }
+
+    #[inline(always)]
+    fn inverse_root(self) -> (f32, bool) {
+        inverse_root::inverse_root(self)
     }
 
     #[inline(always)]

@@ -189,7 +189,7 @@ formulas! {
         if x > high { high } else { x }
     };
     /// To the power of -1/2.
-    PowerOfMinusHalf {} |x| x.via_f64(|x| 1.0 / root_of_power(x));
+    PowerOfMinusHalf {} |x| x.via_f64(|x| 1.0 / root_of_power(x)), fast x.inverse_root();
     /// To the power of 1/2.
     PowerOfHalf {} |x| root_of_power(x);
     /// To the power of -1.

@@ -3,6 +3,7 @@
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::math::real::Real;
+use crate::multiversion;
 use crate::nn::interpolate::Pixel;
 
 /// What is read outside an image.
@@ -75,10 +76,17 @@ impl Outside {
         };
         found as usize
     }
+
+    /// `N` elements around one that is a whole number, along an axis of `size`.
+    fn neighbours<const N: usize>(self, low: f32, size: usize) -> [usize; N] {
+        let first = whole(low) - (N as i64 / 2 - 1);
+        std::array::from_fn(|i| self.element(first + i as i64, size))
+    }
 }
 
 impl Sampling {
     /// The position of a coordinate along an axis, in elements.
+    #[inline(always)]
     fn position(&self, coordinate: f32, size: usize) -> f32 {
         let size = size as f32;
         if self.align_corners {
@@ -87,13 +95,22 @@ impl Sampling {
             ((coordinate + 1.0) * size - 1.0) / 2.0
         }
     }
+}
 
-    /// `N` elements around a position, and its distance from the one below.
-    fn neighbours<const N: usize>(&self, coordinate: f32, size: usize) -> ([usize; N], f32) {
-        let x = self.position(coordinate, size);
-        let low = x.floor();
-        let first = whole(low) - (N as i64 / 2 - 1);
-        (std::array::from_fn(|i| self.outside.element(first + i as i64, size)), x - low)
+multiversion! {
+    /// Rounds positions down; writes them and what was lost, for each axis.
+    fn split(
+        sampling: Sampling,
+        positions: &[[f32; 2]],
+        sizes: [usize; 2],
+        to: &mut [[(f32, f32); BLOCK]; 2],
+    ) {
+        for (axis, to) in to.iter_mut().enumerate() {
+            for (to, position) in to.iter_mut().zip(positions) {
+                let x = sampling.position(position[axis], sizes[axis]);
+                *to = (x.floor(), x - x.floor());
+            }
+        }
     }
 }
 
@@ -140,7 +157,7 @@ impl Images {
         });
     }
 
-    /// The nearest element at each position, ties to even.
+    /// The nearest element at each position, ties to even. NaN is outside.
     ///
     /// # Panics
     /// When a slice has another size, or images to sample are empty.
@@ -155,6 +172,10 @@ impl Images {
         let (height, width) = (self.height, self.width);
         let element = |coordinate, size| {
             let at = sampling.position(coordinate, size).round_ties_even();
+            // Nowhere, which is outside; others read the first element there.
+            if at.is_nan() && sampling.outside == Outside::Zeros {
+                return MISSING;
+            }
             sampling.outside.element(whole(at), size)
         };
         self.each(threads, (data, grid), out, |positions| {
@@ -186,13 +207,7 @@ impl Images {
         self.check(data.len(), grid.len(), out.len());
         self.each(threads, (data, grid), out, |positions| {
             let neighbours = Neighbours::of(self, sampling, weights, positions);
-            move |image, to| {
-                if neighbours.are_all_there {
-                    neighbours.sums::<T, false>(image, to);
-                } else {
-                    neighbours.sums::<T, true>(image, to);
-                }
-            }
+            move |image, to| neighbours.sums(image, to)
         });
     }
 }
@@ -204,14 +219,14 @@ fn flat(row: usize, column: usize, width: usize) -> usize {
 
 /// `N` by `N` elements around each position of a block, and their weights.
 struct Neighbours<const N: usize> {
-    /// Elements of the image, row by row.
+    /// Elements of the image, row by row; 0 where one is missing.
     elements: [[[usize; BLOCK]; N]; N],
+    /// Whether they are not missing.
+    are_there: [[[bool; BLOCK]; N]; N],
     /// The weights of the rows.
     across: [[f32; BLOCK]; N],
     /// The weights of the columns.
     along: [[f32; BLOCK]; N],
-    /// Whether no element is outside the image.
-    are_all_there: bool,
     /// Elements of the image.
     size: usize,
 }
@@ -225,52 +240,75 @@ impl<const N: usize> Neighbours<N> {
     ) -> Neighbours<N> {
         let Images { height, width, .. } = *images;
         let mut neighbours = Neighbours {
-            elements: [[[MISSING; BLOCK]; N]; N],
+            elements: [[[0; BLOCK]; N]; N],
+            are_there: [[[false; BLOCK]; N]; N],
             across: [[0.0; BLOCK]; N],
             along: [[0.0; BLOCK]; N],
-            are_all_there: true,
             size: height * width,
         };
-        for (i, [x, y]) in positions.iter().enumerate() {
-            let (rows, part) = sampling.neighbours::<N>(*y, height);
-            let across = weights(part);
-            let (columns, part) = sampling.neighbours::<N>(*x, width);
-            let along = weights(part);
+        let mut found = [[(0.0, 0.0); BLOCK]; 2];
+        split(sampling, positions, [width, height], &mut found);
+        for i in 0..positions.len() {
+            let [(x, part_x), (y, part_y)] = found.each_ref().map(|axis| axis[i]);
+            let rows = sampling.outside.neighbours::<N>(y, height);
+            let columns = sampling.outside.neighbours::<N>(x, width);
+            let (across, along) = (weights(part_y), weights(part_x));
             for k in 0..N {
                 neighbours.across[k][i] = across[k];
                 neighbours.along[k][i] = along[k];
                 for (l, column) in columns.iter().enumerate() {
                     let element = flat(rows[k], *column, width);
-                    neighbours.elements[k][l][i] = element;
-                    neighbours.are_all_there &= element != MISSING;
+                    if element != MISSING {
+                        neighbours.elements[k][l][i] = element;
+                        neighbours.are_there[k][l][i] = true;
+                    }
                 }
             }
         }
         neighbours
     }
 
-    /// The weighted sums of one image. `CHECKED` says that elements may be outside.
-    fn sums<T: Pixel, const CHECKED: bool>(&self, image: &[T], to: &mut [T]) {
-        assert!(image.len() == self.size && self.size > 0 && (CHECKED || self.are_all_there));
-        let weight = |value: f32| <T::Sum as Real>::of(value.into());
-        let zero = weight(0.0);
-        for (i, to) in to.iter_mut().enumerate().take(BLOCK) {
-            let mut total = zero;
-            for k in 0..N {
-                let mut row = zero;
-                for l in 0..N {
-                    let element = self.elements[k][l][i];
-                    let is_there = !CHECKED || element != MISSING;
-                    let element = if is_there { element } else { 0 };
-                    debug_assert!(element < self.size);
-                    // SAFETY: elements that are not missing are within the image, which has one.
-                    let value = unsafe { image.get_unchecked(element) }.load();
-                    let product = weight(self.along[l][i]) * value;
-                    row = row + if is_there { product } else { zero };
+    /// The weighted sums of one image.
+    fn sums<T: Pixel>(&self, image: &[T], to: &mut [T]) {
+        assert!(image.len() == self.size && self.size > 0);
+        let mut sums = [<T::Sum as Real>::of(0.0); BLOCK];
+        let mut values = [[T::default(); BLOCK]; N];
+        for k in 0..N {
+            for (values, elements) in values.iter_mut().zip(&self.elements[k]) {
+                for (value, element) in values.iter_mut().zip(elements) {
+                    debug_assert!(*element < self.size);
+                    // SAFETY: elements are within the image, which has a first one.
+                    *value = unsafe { *image.get_unchecked(*element) };
                 }
-                total = total + weight(self.across[k][i]) * row;
             }
-            *to = T::from_f64(total.to_f64());
+            add_row(&values, &self.are_there[k], &self.along, &self.across[k], &mut sums);
+        }
+        for (to, sum) in to.iter_mut().zip(sums) {
+            *to = T::from_f64(sum.to_f64());
+        }
+    }
+}
+
+multiversion! {
+    vectors if size_of::<T::Sum>() == size_of::<f32>();
+    /// Adds a row of neighbours, with its weight, to the sums of all positions.
+    fn add_row<T: Pixel>(
+        values: &[[T; BLOCK]],
+        are_there: &[[bool; BLOCK]],
+        along: &[[f32; BLOCK]],
+        across: &[f32; BLOCK],
+        sums: &mut [T::Sum; BLOCK],
+    ) {
+        let zero = <T::Sum as Real>::of(0.0);
+        let mut row = [zero; BLOCK];
+        for ((values, are_there), along) in values.iter().zip(are_there).zip(along) {
+            for i in 0..BLOCK {
+                let product = <T::Sum as Real>::of(along[i].into()) * values[i].load();
+                row[i] = row[i] + if are_there[i] { product } else { zero };
+            }
+        }
+        for i in 0..BLOCK {
+            sums[i] = sums[i] + <T::Sum as Real>::of(across[i].into()) * row[i];
         }
     }
 }
@@ -312,7 +350,7 @@ mod tests {
     fn samples() {
         let images = Images { batch: 1, channels: 2, height: 2, width: 2, count: 3 };
         let data = [1u8, 3, 5, 7, 10, 30, 50, 70];
-        let grid = [-1.0, -1.0, 0.0, 0.0, 5.0, f32::NAN];
+        let grid = [-1.0, -1.0, 0.0, 0.0, 0.0, f32::NAN];
         let mut out = [9; 6];
         let zeros = Sampling { align_corners: true, outside: Outside::Zeros };
         images.nearest(Threads::single(), zeros, (&data, &grid), &mut out);
