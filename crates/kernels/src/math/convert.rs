@@ -27,7 +27,7 @@ pub type Ways<W> = Option<(Decoder<W>, Encoder<W>)>;
 /// An element type, and the type that kernels compute it in. Kernels are compiled for few types;
 /// elements of others are converted to one of them and back.
 pub trait Element: Stored {
-    /// The type itself or, if networks seldom use it, its wide type.
+    /// The type itself or, if networks seldom use it, one that holds all its values.
     type Lane: Stored;
     /// The conversions to and from [`Self::Lane`].
     const WAYS: Ways<Self::Lane>;
@@ -47,10 +47,17 @@ macro_rules! elements {
                 Some((decode::<$t>, encode::<Self::Lane, $t>));
         })*
     };
+    (short $($t:ty)*) => {
+        $(impl Element for $t {
+            type Lane = i32;
+            const WAYS: Ways<i32> = Some((decode_to::<$t, i32>, encode_from::<i32, $t>));
+        })*
+    };
 }
 
 elements!(own f32 f64 i32 i64 u64 Bool);
-elements!(wide f16 bf16 u8 u16 u32 i8 i16);
+elements!(wide f16 bf16 u32);
+elements!(short u8 u16 i8 i16);
 
 multiversion! {
     /// Widens each value.
@@ -72,7 +79,7 @@ multiversion! {
     ///
     /// # Panics
     /// As [`decode`].
-    fn to_f32<S: Stored>(from: &[u8], to: &mut [f32]) {
+    fn decode_to<S: Stored, L: Stored>(from: &[u8], to: &mut [L]) {
         assert!(from.len() >= to.len() * size_of::<S>());
         let from: *const S = from.as_ptr().cast();
         for (i, to) in to.iter_mut().enumerate() {
@@ -105,6 +112,21 @@ multiversion! {
         for (i, from) in from.iter().enumerate() {
             // SAFETY: within the bytes.
             unsafe { to.add(i).write_unaligned(from.narrow()) };
+        }
+    }
+}
+
+multiversion! {
+    /// As [`decode_to`], to bytes.
+    ///
+    /// # Panics
+    /// When `to` is too short.
+    fn encode_from<L: Stored, D: Stored>(from: &[L], to: &mut [u8]) {
+        assert!(to.len() >= from.len() * size_of::<D>());
+        let to: *mut D = to.as_mut_ptr().cast();
+        for (i, from) in from.iter().enumerate() {
+            // SAFETY: within the bytes.
+            unsafe { to.add(i).write_unaligned(from.widen().narrow()) };
         }
     }
 }
@@ -158,7 +180,7 @@ pub fn convert<S: Stored>(
         return decode_all(threads, (from, own, decode::<S>), to);
     }
     if is_f32 && let Ok(to) = try_cast_slice_mut(to) {
-        return decode_all(threads, (from, own, to_f32::<S>), to);
+        return decode_all(threads, (from, own, decode_to::<S, f32>), to);
     }
     if TypeId::of::<S>() == TypeId::of::<S::Wide>()
         && let Ok(from) = try_cast_slice(from)

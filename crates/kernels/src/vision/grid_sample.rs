@@ -272,13 +272,13 @@ impl<const N: usize> Neighbours<N> {
     fn sums<T: Pixel>(&self, image: &[T], to: &mut [T]) {
         assert!(image.len() == self.size && self.size > 0);
         let mut sums = [<T::Sum as Real>::of(0.0); BLOCK];
-        let mut values = [[T::default(); BLOCK]; N];
+        let mut values = [sums; N];
         for k in 0..N {
             for (values, elements) in values.iter_mut().zip(&self.elements[k]) {
                 for (value, element) in values.iter_mut().zip(elements) {
                     debug_assert!(*element < self.size);
                     // SAFETY: elements are within the image, which has a first one.
-                    *value = unsafe { *image.get_unchecked(*element) };
+                    *value = unsafe { image.get_unchecked(*element) }.load();
                 }
             }
             add_row(&values, &self.are_there[k], &self.along, &self.across[k], &mut sums);
@@ -290,25 +290,26 @@ impl<const N: usize> Neighbours<N> {
 }
 
 multiversion! {
-    vectors if size_of::<T::Sum>() == size_of::<f32>();
+    vectors if size_of::<S>() == size_of::<f32>();
     /// Adds a row of neighbours, with its weight, to the sums of all positions.
-    fn add_row<T: Pixel>(
-        values: &[[T; BLOCK]],
+    #[inline(never)]
+    fn add_row<S: Real>(
+        values: &[[S; BLOCK]],
         are_there: &[[bool; BLOCK]],
         along: &[[f32; BLOCK]],
         across: &[f32; BLOCK],
-        sums: &mut [T::Sum; BLOCK],
+        sums: &mut [S; BLOCK],
     ) {
-        let zero = <T::Sum as Real>::of(0.0);
+        let zero = S::of(0.0);
         let mut row = [zero; BLOCK];
         for ((values, are_there), along) in values.iter().zip(are_there).zip(along) {
             for i in 0..BLOCK {
-                let product = <T::Sum as Real>::of(along[i].into()) * values[i].load();
+                let product = S::of(along[i].into()) * values[i];
                 row[i] = row[i] + if are_there[i] { product } else { zero };
             }
         }
         for i in 0..BLOCK {
-            sums[i] = sums[i] + <T::Sum as Real>::of(across[i].into()) * row[i];
+            sums[i] = sums[i] + S::of(across[i].into()) * row[i];
         }
     }
 }

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Elements converted at a time.
-const BLOCK: usize = 128;
+const BLOCK: usize = 512;
 
 /// Declares functions of two elements: a formula over the wide type, and the type of the result.
 macro_rules! formulas {
