@@ -21,15 +21,15 @@ pub(super) fn inverse_root(x: f32) -> (f32, bool) {
     let error = y.mul_add(y, -square);
     let rest = (-half).mul_add(error, (-half).mul_add(square, 0.5));
     let step = y * rest;
-    // The rest is at most 2^-20, so roundings and its square, which is left out, are less.
-    let margin = y * THIRTY_NINE_BITS;
+    let margin = y * MARGIN;
     let (low, high) = (y + (step - margin), y + (step + margin));
     let is_inside = x.to_bits().wrapping_sub(FIRST) <= LAST - FIRST;
     (low, low == high && is_inside)
 }
 
-/// 2^-39.
-const THIRTY_NINE_BITS: f32 = f32::from_bits((127 - 39) << 23);
+/// 2^-39, more than the relative error before the last rounding: what is missing is 2^-20 at most,
+/// and its rounding and its square, which is left out, are 2^-40 or less.
+const MARGIN: f32 = f32::from_bits((127 - 39) << 23);
 
 #[cfg(test)]
 mod tests {
