@@ -44,13 +44,13 @@ macro_rules! elements {
         $(impl Element for $t {
             type Lane = <$t as Stored>::Wide;
             const WAYS: Ways<Self::Lane> =
-                Some((decode::<$t>, encode::<Self::Lane, $t>));
+                Some((decode::<$t, Self::Lane>, encode::<Self::Lane, $t>));
         })*
     };
     (short $($t:ty)*) => {
         $(impl Element for $t {
             type Lane = i32;
-            const WAYS: Ways<i32> = Some((decode_to::<$t, i32>, encode_from::<i32, $t>));
+            const WAYS: Ways<i32> = Some((decode::<$t, i32>, encode::<i32, $t>));
         })*
     };
 }
@@ -60,47 +60,32 @@ elements!(wide f16 bf16 u32);
 elements!(short u8 u16 i8 i16);
 
 multiversion! {
-    /// Widens each value.
-    ///
-    /// # Panics
-    /// When there are too few bytes.
-    pub fn decode<S: Stored>(from: &[u8], to: &mut [S::Wide]) {
-        assert!(from.len() >= size_of_val(to) / size_of::<S::Wide>() * size_of::<S>());
-        let from: *const S = from.as_ptr().cast();
-        for (i, to) in to.iter_mut().enumerate() {
-            // SAFETY: within the bytes; every bit pattern is a value of a Pod type.
-            *to = unsafe { from.add(i).read_unaligned() }.widen();
-        }
-    }
-}
-
-multiversion! {
     /// Converts each value, without the wide type on the way where there are instructions for it.
     ///
     /// # Panics
-    /// As [`decode`].
-    fn decode_to<S: Stored, L: Stored>(from: &[u8], to: &mut [L]) {
+    /// When there are too few bytes.
+    pub fn decode<S: Stored, L: Stored>(from: &[u8], to: &mut [L]) {
         assert!(from.len() >= to.len() * size_of::<S>());
         let from: *const S = from.as_ptr().cast();
         for (i, to) in to.iter_mut().enumerate() {
-            // SAFETY: as in `decode`.
+            // SAFETY: within the bytes; every bit pattern is a value of a Pod type.
             *to = unsafe { from.add(i).read_unaligned() }.widen().narrow();
         }
     }
 }
 
 multiversion! {
-    vectors if size_of::<W>() == size_of::<f32>() || size_of::<D::Wide>() == size_of::<f32>();
-    /// Narrows each value.
+    vectors if size_of::<L>() == size_of::<f32>() || size_of::<D::Wide>() == size_of::<f32>();
+    /// As [`decode`], to bytes.
     ///
     /// # Panics
     /// When `to` is too short.
-    pub fn encode<W: Wide, D: Stored>(from: &[W], to: &mut [u8]) {
+    pub fn encode<L: Stored, D: Stored>(from: &[L], to: &mut [u8]) {
         assert!(to.len() >= from.len() * size_of::<D>());
         let to: *mut D = to.as_mut_ptr().cast();
-        let is_f32 = !W::IS_INTEGER && size_of::<W>() == size_of::<f32>();
+        let is_f32 = TypeId::of::<L>() == TypeId::of::<f32>();
         if D::TRUNCATES && is_f32 && are_small(cast_slice(from)) {
-            for (i, from) in cast_slice::<W, f32>(from).iter().enumerate() {
+            for (i, from) in cast_slice::<L, f32>(from).iter().enumerate() {
                 // SAFETY: the value is within 32 bits, and its place within the bytes.
                 unsafe {
                     let whole: i32 = from.to_int_unchecked();
@@ -109,21 +94,6 @@ multiversion! {
             }
             return;
         }
-        for (i, from) in from.iter().enumerate() {
-            // SAFETY: within the bytes.
-            unsafe { to.add(i).write_unaligned(from.narrow()) };
-        }
-    }
-}
-
-multiversion! {
-    /// As [`decode_to`], to bytes.
-    ///
-    /// # Panics
-    /// When `to` is too short.
-    fn encode_from<L: Stored, D: Stored>(from: &[L], to: &mut [u8]) {
-        assert!(to.len() >= from.len() * size_of::<D>());
-        let to: *mut D = to.as_mut_ptr().cast();
         for (i, from) in from.iter().enumerate() {
             // SAFETY: within the bytes.
             unsafe { to.add(i).write_unaligned(from.widen().narrow()) };
@@ -177,10 +147,10 @@ pub fn convert<S: Stored>(
     let own = size_of::<S>();
     // If one of the types is the wide one, or there are instructions, nothing is copied on the way.
     if is_wide && let Ok(to) = try_cast_slice_mut(to) {
-        return decode_all(threads, (from, own, decode::<S>), to);
+        return decode_all(threads, (from, own, decode::<S, S::Wide>), to);
     }
     if is_f32 && let Ok(to) = try_cast_slice_mut(to) {
-        return decode_all(threads, (from, own, decode_to::<S, f32>), to);
+        return decode_all(threads, (from, own, decode::<S, f32>), to);
     }
     if TypeId::of::<S>() == TypeId::of::<S::Wide>()
         && let Ok(from) = try_cast_slice(from)
@@ -193,7 +163,7 @@ pub fn convert<S: Stored>(
         for to in part.chunks_mut(BLOCK * size) {
             let count = to.len() / size;
             let wide = &mut wide[..count];
-            decode::<S>(&from[at..at + count * own], wide);
+            decode::<S, S::Wide>(&from[at..at + count * own], wide);
             encode(wide, to);
             at += count * own;
         }

@@ -7,7 +7,7 @@
 //! each over all of f32.
 
 use crate::base::num::Stored;
-use crate::math::{inverse_root, trigonometric};
+use crate::math::{rsqrt, trigonometric};
 use std::f32::consts::LOG2_E;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -67,10 +67,10 @@ pub trait Real:
         (self, false)
     }
 
-    /// The inverse of the square root, and whether it is that: never, unless the type has one of
+    /// The reciprocal of the square root, and whether it is that: never, unless the type has one of
     /// its own.
     #[inline(always)]
-    fn inverse_root(self) -> (Self, bool) {
+    fn rsqrt(self) -> (Self, bool) {
         (self, false)
     }
 
@@ -371,8 +371,8 @@ impl Real for f32 {
     }
 
     #[inline(always)]
-    fn inverse_root(self) -> (f32, bool) {
-        inverse_root::inverse_root(self)
+    fn rsqrt(self) -> (f32, bool) {
+        rsqrt::rsqrt(self)
     }
 
     #[inline(always)]

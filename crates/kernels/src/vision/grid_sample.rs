@@ -77,7 +77,7 @@ impl Outside {
         found as usize
     }
 
-    /// `N` elements around one that is a whole number, along an axis of `size`.
+    /// `N` elements around the one at `low`, a whole number, along an axis of `size`.
     fn neighbours<const N: usize>(self, low: f32, size: usize) -> [usize; N] {
         let first = whole(low) - (N as i64 / 2 - 1);
         std::array::from_fn(|i| self.element(first + i as i64, size))
@@ -97,18 +97,27 @@ impl Sampling {
     }
 }
 
+/// A position along an axis, in elements.
+#[derive(Clone, Copy, Default)]
+struct Position {
+    /// Rounded down.
+    low: f32,
+    /// The distance from there.
+    part: f32,
+}
+
 multiversion! {
-    /// Rounds positions down; writes them and what was lost, for each axis.
-    fn split(
+    /// The positions of coordinates along the axes of columns and rows.
+    fn positions_of(
         sampling: Sampling,
-        positions: &[[f32; 2]],
+        coordinates: &[[f32; 2]],
         sizes: [usize; 2],
-        to: &mut [[(f32, f32); BLOCK]; 2],
+        to: &mut [[Position; BLOCK]; 2],
     ) {
         for (axis, to) in to.iter_mut().enumerate() {
-            for (to, position) in to.iter_mut().zip(positions) {
-                let x = sampling.position(position[axis], sizes[axis]);
-                *to = (x.floor(), x - x.floor());
+            for (to, coordinates) in to.iter_mut().zip(coordinates) {
+                let x = sampling.position(coordinates[axis], sizes[axis]);
+                *to = Position { low: x.floor(), part: x - x.floor() };
             }
         }
     }
@@ -157,7 +166,8 @@ impl Images {
         });
     }
 
-    /// The nearest element at each position, ties to even. NaN is outside.
+    /// The nearest element at each position, ties to even. NaN is outside, where that is zeros, and
+    /// else position 0.
     ///
     /// # Panics
     /// When a slice has another size, or images to sample are empty.
@@ -172,7 +182,6 @@ impl Images {
         let (height, width) = (self.height, self.width);
         let element = |coordinate, size| {
             let at = sampling.position(coordinate, size).round_ties_even();
-            // Nowhere, which is outside; others read the first element there.
             if at.is_nan() && sampling.outside == Outside::Zeros {
                 return MISSING;
             }
@@ -236,7 +245,7 @@ impl<const N: usize> Neighbours<N> {
         images: &Images,
         sampling: Sampling,
         weights: fn(f32) -> [f32; N],
-        positions: &[[f32; 2]],
+        coordinates: &[[f32; 2]],
     ) -> Neighbours<N> {
         let Images { height, width, .. } = *images;
         let mut neighbours = Neighbours {
@@ -246,13 +255,13 @@ impl<const N: usize> Neighbours<N> {
             along: [[0.0; BLOCK]; N],
             size: height * width,
         };
-        let mut found = [[(0.0, 0.0); BLOCK]; 2];
-        split(sampling, positions, [width, height], &mut found);
-        for i in 0..positions.len() {
-            let [(x, part_x), (y, part_y)] = found.each_ref().map(|axis| axis[i]);
-            let rows = sampling.outside.neighbours::<N>(y, height);
-            let columns = sampling.outside.neighbours::<N>(x, width);
-            let (across, along) = (weights(part_y), weights(part_x));
+        let mut positions = [[Position::default(); BLOCK]; 2];
+        positions_of(sampling, coordinates, [width, height], &mut positions);
+        for i in 0..coordinates.len() {
+            let [x, y] = positions.each_ref().map(|axis| axis[i]);
+            let rows = sampling.outside.neighbours::<N>(y.low, height);
+            let columns = sampling.outside.neighbours::<N>(x.low, width);
+            let (across, along) = (weights(y.part), weights(x.part));
             for k in 0..N {
                 neighbours.across[k][i] = across[k];
                 neighbours.along[k][i] = along[k];

@@ -50,10 +50,10 @@ pub(super) fn real_function(
         ElementType::F32 => Box::new(ElementWise { function }),
         ElementType::F64 => Box::new(Float64 { function }),
         ElementType::F16 => {
-            Box::new(Half { function, decode: decode::<f16>, encode: encode::<f32, f16> })
+            Box::new(Half { function, decode: decode::<f16, f32>, encode: encode::<f32, f16> })
         }
         ElementType::BF16 => {
-            Box::new(Half { function, decode: decode::<bf16>, encode: encode::<f32, bf16> })
+            Box::new(Half { function, decode: decode::<bf16, f32>, encode: encode::<f32, bf16> })
         }
         _ => return None,
     })

@@ -6,7 +6,7 @@ use super::small_float::{F4E2M1, F8E4M3, F8E5M2, F8E8M0, Nf4};
 use half::{bf16, f16};
 
 /// A type that conversions go through: `f32`, `f64`, `i64` or `u64`.
-pub trait Wide: Pod {
+pub trait Wide: Stored<Wide = Self> {
     /// Whether it is a type of integers.
     const IS_INTEGER: bool;
 

@@ -64,7 +64,7 @@ impl<'a> Panel<'a> {
     /// other; `to` has a row of sums for each row and panel.
     ///
     /// # Panics
-    /// When rows are too short, panels are missing, or there are more than [`dequant_rows`] or
+    /// When rows are too short or more than [`dequant_rows`], or panels are neither one nor
     /// [`DEQUANT_PANELS`].
     pub(super) fn multiply(
         self,
@@ -74,7 +74,8 @@ impl<'a> Panel<'a> {
     ) {
         let rows = to.len() / panels;
         assert!(rows > 0 && rows <= dequant_rows() && (rows == 1 || panels == 1));
-        assert!(panels <= DEQUANT_PANELS && self.bytes.len() >= panels * self.layout.len());
+        assert!(panels == 1 || panels == DEQUANT_PANELS);
+        assert!(self.bytes.len() >= panels * self.layout.len());
         assert!(a.len() >= (rows - 1) * stride + self.layout.k);
         if rows == 1 {
             // SAFETY: the row has an element for each k.

@@ -319,7 +319,9 @@ impl CompressedRhs<'_> {
             WeightFormat::U4 | WeightFormat::I4 => isa() >= Isa::Avx512,
         };
         match self {
-            CompressedRhs::Panels(_) if rows == 1 && suits => DEQUANT_PANELS.min(left),
+            CompressedRhs::Panels(_) if rows == 1 && suits && left >= DEQUANT_PANELS => {
+                DEQUANT_PANELS
+            }
             _ => 1,
         }
     }

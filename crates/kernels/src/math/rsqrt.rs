@@ -1,5 +1,5 @@
-//! The inverse square root of f32, from integers and products alone: roots and quotients take
-//! several times as long.
+//! The reciprocal square root (rsqrt) of f32, from integers and products alone: roots and quotients
+//! take several times as long.
 
 /// The bits of 2^-90 and 2^90. Beyond, squares of results lose bits.
 const FIRST: u32 = (127 - 90) << 23;
@@ -7,7 +7,7 @@ const LAST: u32 = (127 + 90) << 23;
 
 /// `1 / sqrt(x)`, and whether it is the nearest f32 for certain.
 #[inline(always)]
-pub(super) fn inverse_root(x: f32) -> (f32, bool) {
+pub(super) fn rsqrt(x: f32) -> (f32, bool) {
     // Half the exponent, negative, and a straight line for the rest: 3 % off.
     let mut y = f32::from_bits(0x5f37_5a86_u32.wrapping_sub(x.to_bits() >> 1));
     let half = 0.5 * x;
@@ -38,11 +38,11 @@ mod tests {
     /// Those that hold are what f64 gives, over two exponents, which is all bits of results, and
     /// over all arguments; nearly all hold.
     #[test]
-    fn inverse_roots_are_the_nearest() {
+    fn results_are_the_nearest() {
         let mantissas = (1f32.to_bits()..4f32.to_bits()).step_by(7);
         let (mut count, mut others) = (0, 0);
         for x in mantissas.chain((0..u32::MAX).step_by(4001)).map(f32::from_bits) {
-            let (value, holds) = inverse_root(x);
+            let (value, holds) = rsqrt(x);
             let expected = (1.0 / f64::from(x).sqrt()) as f32;
             assert!(!holds || value.to_bits() == expected.to_bits(), "{x}: {value}, {expected}");
             let is_inside = (FIRST..=LAST).contains(&x.to_bits());
