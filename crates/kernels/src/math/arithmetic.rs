@@ -145,18 +145,16 @@ fn remainder(a: f32, b: f32) -> f32 {
     if holds { rest } else { libm::fmodf(a, b) }
 }
 
-/// The exact remainder, and whether the quotient is small enough for it.
+/// The exact remainder, and whether it is that for certain.
 #[inline(always)]
 fn remainder_fast(a: f32, b: f32) -> (f32, bool) {
-    /// Quotients below it are rounded by less than 1.
-    const LIMIT: f32 = (1 << 22) as f32;
-    let quotient = (a / b).trunc();
-    let holds = (quotient.abs() < LIMIT) & (b.abs() < f32::INFINITY);
-    // If the quotient was rounded to the next integer, this has the other sign. It is exact: a
-    // multiple of the last bit of b, and not larger than b.
-    let rest = (-quotient).mul_add(b, a);
-    let is_past = ((rest < 0.0) != (a < 0.0)) & (rest != 0.0);
-    let rest = rest + if is_past { b.abs().copysign(a) } else { 0.0 };
+    let (dividend, divisor) = (a.abs(), b.abs());
+    let quotient = (dividend / divisor).trunc();
+    // A multiple of the last bit of the divisor, as both are, so it is exact if it is not larger.
+    let rest = (-quotient).mul_add(divisor, dividend);
+    // Below 0 the quotient was rounded to the next integer.
+    let rest = rest + if rest < 0.0 { divisor } else { 0.0 };
+    let holds = (rest >= 0.0) & (rest < divisor);
     (rest.copysign(a), holds)
 }
 

@@ -118,6 +118,8 @@ impl Scale for u64 {
 
 /// A reduction as a fold: a start, a step, how two partial results combine, and the end.
 pub(super) trait Fold: Copy + Send + Sync {
+    /// Whether parts may be joined in any order that keeps the elements' own: the bits stay.
+    const IS_ASSOCIATIVE: bool = false;
     fn start<W: Scale>(self) -> W;
     fn step<W: Scale>(self, sum: W, x: W) -> W;
     /// Joins the results of two parts.
@@ -183,6 +185,8 @@ impl Fold for Prod {
 }
 
 impl Fold for Max {
+    const IS_ASSOCIATIVE: bool = true;
+
     #[inline(always)]
     fn start<W: Scale>(self) -> W {
         W::LOWEST
@@ -199,6 +203,8 @@ impl Fold for Max {
 }
 
 impl Fold for Min {
+    const IS_ASSOCIATIVE: bool = true;
+
     #[inline(always)]
     fn start<W: Scale>(self) -> W {
         W::HIGHEST
@@ -250,6 +256,8 @@ impl Fold for L2 {
 }
 
 impl Fold for And {
+    const IS_ASSOCIATIVE: bool = true;
+
     #[inline(always)]
     fn start<W: Scale>(self) -> W {
         W::ONE
@@ -262,6 +270,8 @@ impl Fold for And {
 }
 
 impl Fold for Or {
+    const IS_ASSOCIATIVE: bool = true;
+
     #[inline(always)]
     fn start<W: Scale>(self) -> W {
         W::ZERO

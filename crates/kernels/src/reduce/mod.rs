@@ -59,6 +59,9 @@ const LANES: usize = 16;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
+/// Up to so many elements of rows are reduced by one thread, if there are several such parts.
+const WHOLE_PART: usize = 4 * GRAIN;
+
 impl ReducePlan {
     /// The reduction of a tensor of `sizes` along `axes`.
     pub fn new(sizes: &[usize], axes: &[usize]) -> ReducePlan {
@@ -135,12 +138,19 @@ impl ReducePlan {
             }
             // Reduces over rows that are as long as the output, or as one of its parts.
             [(rows, true), (len, false)] | [(_, false), (rows, true), (len, false)] if len > 1 => {
-                // Integers have the same result in any order.
-                let is_few = rows < BLOCKED_ROWS || T::Wide::IS_INTEGER;
-                let over = if is_few { over_few } else { over_many };
-                for (from, to) in from.chunks(rows * len).zip(to.chunks_mut(len)) {
-                    over(threads, f, from, to);
+                let part = rows * len;
+                if part > WHOLE_PART || to.len() == len {
+                    for (from, to) in from.chunks(part).zip(to.chunks_mut(len)) {
+                        over_rows(threads, f, from, to);
+                    }
+                    return;
                 }
+                threads.par_chunks_mut(to, len, GRAIN.div_ceil(part), |first, parts| {
+                    let from = from.chunks(part).skip(first);
+                    for (from, to) in from.zip(parts.chunks_mut(len)) {
+                        over_rows(Threads::single(), f, from, to);
+                    }
+                });
             }
             _ => self.general(threads, f, from, to),
         }
@@ -235,8 +245,27 @@ const BLOCKED_ROWS: usize = 32;
 /// reads the same ones.
 const BLOCKS: usize = 8;
 
+/// Columns of long rows that are reduced at a time, in L1. So many elements of a row in turn are
+/// prefetched.
+const LONG_COLUMNS: usize = 2048;
+
 /// Elements of blocks that are worth a second thread. Half of them are in the other thread's cache.
 const BLOCK_GRAIN: usize = 8 << 10;
+
+/// Reduces rows that are as long as the output.
+fn over_rows<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
+    let rows = from.len() / to.len();
+    // Integers have the same result in any order.
+    let is_few = rows < BLOCKED_ROWS || T::Wide::IS_INTEGER;
+    if to.len() >= 2 * LONG_COLUMNS {
+        let is_whole = is_few || F::IS_ASSOCIATIVE;
+        over_long(threads, f, from, to, if is_whole { 1 } else { BLOCKS });
+    } else if is_few {
+        over_few(threads, f, from, to);
+    } else {
+        over_many(threads, f, from, to);
+    }
+}
 
 /// Reduces rows that are as long as the output, divided by columns.
 fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &mut [T]) {
@@ -249,6 +278,41 @@ fn over_few<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &m
             let sums = &mut sums[..to.len()];
             over(f, ReducedRows::of(from, len), (first + i) * columns, sums);
             for (to, sum) in to.iter_mut().zip(sums) {
+                *to = f.finish(*sum).narrow();
+            }
+        }
+    });
+}
+
+/// Reduces long rows that are as long as the output, divided by columns, in some blocks, then
+/// reduces these.
+fn over_long<F: Fold, T: StoredScale>(
+    threads: &Threads,
+    f: F,
+    from: &[T],
+    to: &mut [T],
+    blocks: usize,
+) {
+    let len = to.len();
+    let rows = from.len() / len;
+    let block = rows.div_ceil(blocks) * len;
+    threads.par_chunks_mut(to, WIDE, GRAIN.div_ceil(rows), |first, part| {
+        let mut sums = [[f.start::<T::Wide>(); LONG_COLUMNS]; 2];
+        for (i, to) in part.chunks_mut(LONG_COLUMNS).enumerate() {
+            let start = first * WIDE + i * LONG_COLUMNS;
+            let [all, sums] = sums.each_mut().map(|sums| &mut sums[..to.len()]);
+            for (block, from) in from.chunks(block).enumerate() {
+                let rows = ReducedRows::of(from, len);
+                if block == 0 {
+                    over(f, rows, start, all);
+                    continue;
+                }
+                over(f, rows, start, sums);
+                for (all, sum) in all.iter_mut().zip(&*sums) {
+                    *all = f.meet(*all, *sum);
+                }
+            }
+            for (to, sum) in to.iter_mut().zip(all) {
                 *to = f.finish(*sum).narrow();
             }
         }
@@ -434,15 +498,19 @@ mod tests {
     fn sums_of_many_columns_agree_with_the_definition() {
         for (rows, len) in [7, 31, 32, 49, 65]
             .into_iter()
-            .flat_map(|rows| [2, 16, 24, 100, 511, 512, 560, 601].map(|len| (rows, len)))
+            .flat_map(|rows| [2, 16, 24, 100, 511, 512, 560, 601, 4099].map(|len| (rows, len)))
         {
-            let from: Vec<f32> = (0..rows * len).map(|i| (i * 37 % 101) as f32 * 0.25).collect();
-            let mut to = vec![0f32; len];
-            let plan = ReducePlan::new(&[rows, len], &[0]);
-            plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
-            let expected = reference(&[rows, len], &[0], &from);
-            let same = to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b);
-            assert!(same, "{rows} rows of {len}");
+            for parts in [1, 3] {
+                let sizes = [parts, rows, len];
+                let count = sizes.iter().product();
+                let from: Vec<f32> = (0..count).map(|i| (i * 37 % 101) as f32 * 0.25).collect();
+                let mut to = vec![0f32; parts * len];
+                let plan = ReducePlan::new(&sizes, &[1]);
+                plan.run(&Threads::new(2), Reduction::Sum, &from, &mut to);
+                let expected = reference(&sizes, &[1], &from);
+                let same = to.iter().zip(&expected).all(|(a, b)| f64::from(*a) == *b);
+                assert!(same, "{parts} times {rows} rows of {len}");
+            }
         }
     }
 
@@ -466,7 +534,7 @@ mod tests {
 
     #[test]
     fn many_rows_are_added_in_blocks() {
-        for (rows, len) in [(31, 20), (32, 20), (196, 70), (1000, 3)] {
+        for (rows, len) in [(31, 20), (32, 20), (196, 70), (1000, 3), (50, 4200)] {
             let from: Vec<f32> = (0..rows * len).map(|i| ((i * 37 % 101) as f32).sqrt()).collect();
             let mut expected = vec![0f32; len];
             for block in from.chunks(if rows < 32 { rows } else { rows.div_ceil(8) } * len) {
@@ -480,6 +548,21 @@ mod tests {
                 plan.run(&Threads::new(threads), Reduction::Sum, &from, &mut to);
                 assert_eq!(to, expected, "{rows} rows of {len}, {threads} threads");
             }
+        }
+    }
+
+    /// The first of equal zeros stays, and NaN never does, in whatever parts rows are read.
+    #[test]
+    fn maxima_of_long_columns_keep_the_first() {
+        let (rows, len) = (67, 2 * LONG_COLUMNS + 1);
+        let values = [-3.0, f32::NAN, -0.0, 0.0, -1.0];
+        let from: Vec<f32> = (0..rows * len).map(|i| values[i * 7 % 11 % 5]).collect();
+        let column = |i: usize| from.iter().skip(i).step_by(len);
+        let mut to = vec![0f32; len];
+        ReducePlan::new(&[rows, len], &[0]).run(&Threads::new(2), Reduction::Max, &from, &mut to);
+        for (i, found) in to.iter().enumerate() {
+            let expected = column(i).fold(f32::NEG_INFINITY, |a, x| if a < *x { *x } else { a });
+            assert_eq!(found.to_bits(), expected.to_bits(), "column {i}");
         }
     }
 
