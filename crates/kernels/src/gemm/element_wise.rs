@@ -5,8 +5,8 @@ use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::slices::GRAIN;
 
-/// Elements of a block: it and the operands fit L1.
-const BLOCK: usize = 2 << 10;
+/// Elements of a block: it and the operands fit L1. Rows that are not longer are computed whole.
+pub const BLOCK: usize = 2 << 10;
 
 /// Writes the elements from an offset on.
 type Fill<'f> = dyn Fn(usize, &mut [f32]) + Sync + 'f;
@@ -79,6 +79,49 @@ pub fn map_rows(
             }
         }
     });
+}
+
+/// An operand of a Concat along rows.
+pub struct ConcatOperand<'a> {
+    /// Rows of `columns` elements.
+    pub rows: &'a [f32],
+    /// Elements of a row.
+    pub columns: usize,
+    /// What is applied to the rows.
+    pub post_ops: &'a [PostOp<'a>],
+}
+
+/// Writes rows from row `first` on, in each of which a row of all operands follow each other. At
+/// most [`BLOCK`] elements.
+///
+/// # Panics
+/// When there are more elements, or an operand lacks a row.
+pub fn concat_rows(operands: &[ConcatOperand<'_>], first: usize, to: &mut [f32]) {
+    let all: usize = operands.iter().map(|operand| operand.columns).sum();
+    let rows = to.len() / all.max(1);
+    let (mut own, mut start) = ([0f32; BLOCK], 0);
+    for ConcatOperand { rows: from, columns, post_ops } in operands {
+        let mut from = &from[first * columns..][..rows * columns];
+        if !post_ops.is_empty() {
+            let own = &mut own[..from.len()];
+            own.copy_from_slice(from);
+            apply_to_rows(post_ops, first, *columns, own);
+            from = own;
+        }
+        for (to, from) in to.chunks_exact_mut(all).zip(from.chunks_exact(*columns)) {
+            copy_row(from, &mut to[start..][..*columns]);
+        }
+        start += columns;
+    }
+}
+
+/// Copies a row that is usually too short for `memcpy` to pay.
+fn copy_row(from: &[f32], to: &mut [f32]) {
+    let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks_mut());
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
+    to_rest.copy_from_slice(from_rest);
 }
 
 /// Applies post-ops to planes of `len` elements, block by block. Each channel has a plane, and

@@ -2,6 +2,7 @@
 //! in another layout.
 
 pub(crate) mod attention;
+pub(crate) mod concat;
 pub(crate) mod convolution;
 pub(crate) mod decompress;
 pub(crate) mod element_wise;

@@ -145,6 +145,8 @@ const PASSES: &[(&str, Pass)] = &[
     // What is left of element-wise operations runs in chains, block by block, with a Convert that
     // begins one. In a chain, a FakeQuantize rounds numbers halfway between two values to either.
     ("element-wise fusion", fusion::element_wise::chains),
+    // Element-wise operations before and behind a Concat run while it copies.
+    ("concat fusion", fusion::concat::fuse),
     // MatMuls of the same few rows with several matrices, such as query, key and value of a token.
     ("horizontal GEMM fusion", fusion::horizontal_gemm::fuse_gemms),
     // A Gather of the beams of a variable hands the tensor over if the beams are in order.

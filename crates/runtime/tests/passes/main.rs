@@ -4,6 +4,7 @@
 mod bf16;
 mod branches;
 mod channels_last;
+mod concat;
 mod einsum;
 mod element_wise;
 mod formulas;

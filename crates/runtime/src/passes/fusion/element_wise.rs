@@ -50,7 +50,7 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
 }
 
 /// Whether each column or channel has an operand of its own.
-fn is_by_column(op: &PostOp) -> bool {
+pub(super) fn is_by_column(op: &PostOp) -> bool {
     match op {
         PostOp::Add(by) | PostOp::Multiply(by) | PostOp::Divide(by) => {
             matches!(by, Operand::Columns(_))
@@ -82,24 +82,24 @@ const ROWS_AT_ONCE: usize = 32;
 const SHORTEST_PLANE: usize = 256;
 
 /// A node as a post-op.
-struct Step {
+pub(super) struct Step {
     /// The input of the node that is computed before it.
-    input: ValueId,
-    op: Absorbed,
+    pub(super) input: ValueId,
+    pub(super) op: Absorbed,
     /// The shape of a chain that takes it. Any, if neither columns nor channels have operands of
     /// their own.
-    shape: ChainShape,
+    pub(super) shape: ChainShape,
 }
 
 impl Step {
     /// Whether it needs a chain of this shape.
-    fn fixes_shape(&self) -> bool {
+    pub(super) fn fixes_shape(&self) -> bool {
         matches!(self.op.shape(), Some(OperandShape::Columns | OperandShape::Channels))
     }
 }
 
 /// A node of f32 as a post-op of one of its inputs.
-fn as_post_op(net: &Net, node: &Node, producers: &dyn Producers) -> Option<Step> {
+pub(super) fn as_post_op(net: &Net, node: &Node, producers: &dyn Producers) -> Option<Step> {
     let &[output] = &node.outputs[..] else { return None };
     let sizes = net.sizes(output).filter(|_| net.is_f32(output))?;
     let (columns, count) = (*sizes.last()?, sizes.iter().product::<usize>());

@@ -1,6 +1,7 @@
 //! Passes that fuse several operations into one.
 
 pub(crate) mod attention;
+pub(crate) mod concat;
 pub(crate) mod einsum;
 pub(crate) mod element_wise;
 pub(crate) mod expanded;
