@@ -78,7 +78,8 @@ impl ConcatConvolution {
         let weights: usize = operands.iter().map(|own| own.filters.weights()).sum();
         let bytes: usize = self.inputs.iter().map(|own| input::bytes(own.conv())).sum();
         let work = (multiply_adds, weights > bytes);
-        let parts = parts((blocks, filters.count()), work, threads.count());
+        let size = (blocks, filters.count(), conv.outputs);
+        let parts = parts(size, work, threads.count());
         threads.run(parts.0 * parts.1, &|task, _| {
             let (down, across) = (task / parts.1, task % parts.1);
             let (mut kernel, mut tile) = (Microkernel::default(), Totals::default());

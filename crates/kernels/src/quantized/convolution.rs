@@ -8,7 +8,7 @@ use super::pack::PackedFilters;
 use super::params::QuantParams;
 use super::requantize::{Requantizer, Values};
 use super::small_oc;
-use super::tile::{Block, MAX_TERMS, OutputRun, Tile, has_dot4};
+use super::tile::{Block, HALF, MAX_TERMS, OutputRun, Tile, has_dot4};
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads, share};
@@ -280,7 +280,8 @@ impl QuantizedConvolution {
         let blocks = image.blocks();
         let has_large_filters = filters.weights() > input::bytes(&self.conv);
         let work = (self.multiply_adds(), has_large_filters);
-        let parts = parts((blocks.count(), filters.count()), work, threads.count());
+        let size = (blocks.count(), filters.count(), self.conv.outputs);
+        let parts = parts(size, work, threads.count());
         threads.run(parts.0 * parts.1, &|task, worker| {
             let (down, across) = (task / parts.1, task % parts.1);
             let blocks: Vec<Block> =
@@ -321,23 +322,29 @@ impl QuantizedConvolution {
     }
 }
 
-/// The number of parts that blocks of rows and panels are divided into, for so many multiply-adds.
-/// Each thread reads all of the smaller operand, which stays in its cache, and a part of the
-/// larger.
+/// The number of parts that blocks of rows and panels are divided into, for so many columns and
+/// multiply-adds. Each thread reads all of the smaller operand, which stays in its cache, and a part
+/// of the larger, unless one thread would have more panels than another.
 pub(super) fn parts(
-    (blocks, panels): (usize, usize),
+    (blocks, panels, columns): (usize, usize, usize),
     (multiply_adds, has_large_filters): (usize, bool),
     threads: usize,
 ) -> (usize, usize) {
     if threads == 1 || multiply_adds <= GEMM_GRAIN {
         return (1, 1);
     }
-    let across = if has_large_filters { panels.min(threads) } else { 1 };
-    let down = (4 * threads).div_ceil(across).min(blocks);
-    // With many rows, several parts per thread even out the speed of the threads.
+    // The largest share of panels beside the mean one, in halves: a last half takes half the time.
+    let (halves, largest) = (columns.div_ceil(HALF), 2 * panels.div_ceil(threads));
+    let is_even = largest * threads * 8 <= halves * 9;
+    let is_across = has_large_filters && (is_even || blocks < PARTS_OF_THREAD * threads);
+    let across = if is_across { panels.min(threads) } else { 1 };
+    let down = (PARTS_OF_THREAD * threads).div_ceil(across).min(blocks);
     let down = if across == threads { 1 } else { down };
     (down, across)
 }
+
+/// Parts of the rows for each thread: several even out the speed of the threads.
+const PARTS_OF_THREAD: usize = 4;
 
 /// Multiplies blocks by a panel, and requantizes the sums.
 fn multiply(
