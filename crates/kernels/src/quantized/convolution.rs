@@ -323,8 +323,8 @@ impl QuantizedConvolution {
 }
 
 /// The number of parts that blocks of rows and panels are divided into, for so many columns and
-/// multiply-adds. Each thread reads all of the smaller operand, which stays in its cache, and a part
-/// of the larger, unless one thread would have more panels than another.
+/// multiply-adds. Each thread reads all of the smaller operand, which stays in its cache, and a
+/// part of the larger, unless one thread would have more panels than another.
 pub(super) fn parts(
     (blocks, panels, columns): (usize, usize, usize),
     (multiply_adds, has_large_filters): (usize, bool),

@@ -410,7 +410,7 @@ unsafe impl Integral for Portable {
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Avx2, Avx512, transpose_8x8};
+pub(crate) use x86::{Avx2, Avx512, copy_16x16, end_of_stream, transpose_8x8};
 
 #[cfg(target_arch = "aarch64")]
 mod neon;

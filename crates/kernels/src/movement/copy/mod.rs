@@ -393,6 +393,23 @@ mod tests {
         }
     }
 
+    /// Too large for the caches, with rows that begin at cache lines and with others.
+    #[test]
+    fn large_transpositions_agree_with_the_definition() {
+        let threads = Threads::new(2);
+        for [a, b] in [[2064, 2050], [2050, 2064]] {
+            let from: Vec<u32> = (0..a * b).map(|i| i as u32).collect();
+            let mut to = vec![0u32; a * b + 16];
+            let first = to.as_ptr().align_offset(64);
+            for first in [first, first ^ 1] {
+                let to = &mut to[first..][..a * b];
+                CopyPlan::transpose(&[a, b], &[1, 0]).run(&threads, &from, to);
+                let source = |i: usize| from[i % a * b + i / a];
+                assert!(to.iter().enumerate().all(|(i, x)| *x == source(i)), "{a} by {b}");
+            }
+        }
+    }
+
     #[test]
     fn strides_repeat_and_reverse() {
         let threads = Threads::new(1);
