@@ -257,7 +257,8 @@ fn over_rows<F: Fold, T: StoredScale>(threads: &Threads, f: F, from: &[T], to: &
     let rows = from.len() / to.len();
     // Integers have the same result in any order.
     let is_few = rows < BLOCKED_ROWS || T::Wide::IS_INTEGER;
-    if to.len() >= 2 * LONG_COLUMNS {
+    // Not compiled for types that networks seldom reduce.
+    if size_of::<T>() == size_of::<f32>() && to.len() >= 2 * LONG_COLUMNS {
         let is_whole = is_few || F::IS_ASSOCIATIVE;
         over_long(threads, f, from, to, if is_whole { 1 } else { BLOCKS });
     } else if is_few {
