@@ -91,8 +91,8 @@ pub struct ConcatOperand<'a> {
     pub post_ops: &'a [PostOp<'a>],
 }
 
-/// Writes rows from row `first` on, in each of which a row of all operands follow each other. At
-/// most [`BLOCK`] elements.
+/// Writes rows from row `first` on, at most [`BLOCK`] elements. Each holds a row of every operand,
+/// one after the other.
 ///
 /// # Panics
 /// When there are more elements, or an operand lacks a row.

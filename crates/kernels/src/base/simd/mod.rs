@@ -214,6 +214,15 @@ pub(crate) unsafe trait Integral: Vector {
 /// Lanes of the widest vector.
 const MOST_LANES: usize = 16;
 
+/// Makes non-temporal stores visible before other threads are told of them.
+pub(crate) fn store_fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
 /// Prefetches a cache line that is read later, but not at once (to L2). Any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch(line: *const f32) {
@@ -410,7 +419,7 @@ unsafe impl Integral for Portable {
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Avx2, Avx512, copy_16x16, end_of_stream, transpose_8x8};
+pub(crate) use x86::{Avx2, Avx512, transpose_8x8, transpose_16x16_to};
 
 #[cfg(target_arch = "aarch64")]
 mod neon;

@@ -517,33 +517,31 @@ pub(crate) unsafe fn transpose_8x8(from: (*const f32, isize), to: (*mut f32, isi
     }
 }
 
-/// Transposes sixteen rows of sixteen elements, as [`transpose_8x8`] does eight. If it `streams`,
-/// the rows are stored past the caches; each then begins at a cache line, and
-/// [`end_of_stream`] comes before another thread reads them.
+/// Transposes sixteen rows of sixteen elements, as [`transpose_8x8`] does eight. If `stream`, with
+/// non-temporal stores: each row of `to` is a cache line, and [`store_fence`](super::store_fence)
+/// comes before another thread reads it.
 ///
 /// # Safety
 /// The CPU has AVX-512, and the rows are valid memory.
 #[target_feature(enable = "avx512f")]
-pub(crate) unsafe fn copy_16x16(from: (*const f32, usize), to: (*mut f32, usize), streams: bool) {
+pub(crate) unsafe fn transpose_16x16_to(
+    from: (*const f32, usize),
+    to: (*mut f32, usize),
+    stream: bool,
+) {
     debug_assert!(!to.0.is_null());
-    debug_assert!(!streams || to.0.addr().is_multiple_of(64) && to.1.is_multiple_of(16));
+    debug_assert!(!stream || to.0.addr().is_multiple_of(64) && to.1.is_multiple_of(16));
     // SAFETY: the caller's promise.
     unsafe {
         for (i, row) in transpose_16x16(from.0, from.1).iter().enumerate() {
             let (row, to) = (_mm512_loadu_ps(row.as_ptr()), to.0.add(i * to.1));
-            if streams {
+            if stream {
                 _mm512_stream_ps(to, row);
             } else {
                 _mm512_storeu_ps(to, row);
             }
         }
     }
-}
-
-/// Ends stores past the caches: what follows sees them.
-pub(crate) fn end_of_stream() {
-    // SAFETY: every x86-64 CPU has the instruction.
-    unsafe { _mm_sfence() };
 }
 
 /// Transposes sixteen rows of sixteen elements: elements, pairs, quarters, halves.

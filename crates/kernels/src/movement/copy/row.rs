@@ -2,8 +2,9 @@
 
 use crate::base::isa::{Isa, isa};
 use crate::base::num::Pod;
+use crate::base::simd::store_fence;
 #[cfg(target_arch = "x86_64")]
-use crate::base::simd::{copy_16x16, end_of_stream, transpose_8x8};
+use crate::base::simd::{transpose_8x8, transpose_16x16_to};
 
 /// One axis of a copy: its size, and its strides in source and destination, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub struct Axis {
 const TILE: usize = 16;
 
 /// From so many elements on, no cache holds a transpose. Its strips are wider, so that neighbours
-/// of a line are read soon behind it, and it is stored past the caches: 0.25 to 0.5 of the time on
-/// a Zen 4 with an L3 of 32 MB. Smaller ones took up to twice as long with such stores.
+/// of a line are read soon after it, and its stores are non-temporal: 0.25 to 0.5 of the time on a
+/// Zen 4 with an L3 of 32 MB. Smaller ones took up to twice as long with such stores.
 const LARGE: usize = 4 << 20;
 
 /// Tiles of a strip of a large transpose.
@@ -305,9 +306,8 @@ unsafe fn transpose<T: Pod>(
             }
         }
     }
-    #[cfg(target_arch = "x86_64")]
     if square == Square::Streamed {
-        end_of_stream();
+        store_fence();
     }
 }
 
@@ -320,7 +320,7 @@ enum Square {
     Eight,
     /// Whole tiles, with AVX-512.
     Tile,
-    /// The same, stored past the caches.
+    /// The same, with non-temporal stores.
     Streamed,
 }
 
@@ -348,7 +348,7 @@ unsafe fn tile<T: Pod>(square: Square, axes: [Axis; 2], from: *const T, to: *mut
     if matches!(square, Square::Tile | Square::Streamed) && outer.size.min(inner.size) == TILE {
         let (from, to) = ((from.cast(), inner.from as usize), (to.cast(), outer.to as usize));
         // SAFETY: the tile is whole, and its strides are positive.
-        unsafe { copy_16x16(from, to, square == Square::Streamed) };
+        unsafe { transpose_16x16_to(from, to, square == Square::Streamed) };
         return;
     }
     let whole = |axis: Axis| if square == Square::None { 0 } else { axis.size / 8 * 8 };

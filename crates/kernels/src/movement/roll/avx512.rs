@@ -7,6 +7,7 @@
 
 use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
 use crate::base::isa::{Isa, is_intel};
+use crate::base::simd::store_fence;
 use crate::base::strides::gcd;
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -86,8 +87,7 @@ unsafe fn roll_as<const STREAM: bool>(
         }
     }
     if STREAM {
-        // Non-temporal stores must be visible before other threads are told of them.
-        _mm_sfence();
+        store_fence();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Roll without masked loads: short rows in overlapping steps, long ones as runs.
 
 use super::plan::{LINE, RollPlan};
+use crate::base::simd::store_fence;
 use crate::multiversion;
 use std::ops::Range;
 
@@ -204,7 +205,7 @@ impl<'a> Writer<'a> {
         let (line, filled) = (self.line, self.filled);
         self.to[self.at..self.at + filled].copy_from_slice(&line.0[..filled]);
         if self.stream {
-            fence();
+            store_fence();
         }
     }
 }
@@ -232,13 +233,4 @@ fn stream_lines(from: &[u8], to: &mut [u8]) {
 #[cfg(not(target_arch = "x86_64"))]
 fn stream_lines(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(from);
-}
-
-/// Makes non-temporal stores visible before other threads are told of them.
-fn fence() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64.
-    unsafe {
-        std::arch::x86_64::_mm_sfence();
-    }
 }

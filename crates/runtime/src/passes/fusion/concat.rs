@@ -8,9 +8,9 @@ use crate::fused::element_wise::{ChainShape, ElementWiseChain};
 use crate::fused::quantized::IntegerConvolution;
 use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::post_ops::{PostOp, moved};
+use crate::kernel::post_ops::moved;
 use crate::passes::context::PassCx;
-use crate::passes::fusion::element_wise::{as_post_op, is_by_column};
+use crate::passes::fusion::element_wise::{as_post_op, is_by_column, quantizes};
 use crate::passes::fusion::post_ops::{Producers, attached};
 use infer::ops::concat::Concat;
 use kernels::gemm::BLOCK;
@@ -132,8 +132,6 @@ impl Producers for Computed<'_, '_> {
             let of_floats = maker.fused::<ChannelsLast>().map(|conv| &conv.post_ops);
             let of_integers = || Some(&maker.fused::<IntegerConvolution>()?.post_ops);
             let post_ops = of_floats.or_else(of_integers);
-            let quantizes =
-                |op: &PostOp| matches!(op, PostOp::Quantize { .. } | PostOp::QuantizeColumns(_));
             post_ops.is_some_and(|post_ops| !post_ops.iter().any(quantizes))
         })
     }

@@ -60,6 +60,11 @@ pub(super) fn is_by_column(op: &PostOp) -> bool {
     }
 }
 
+/// Whether it is a FakeQuantize.
+pub(super) fn quantizes(op: &PostOp) -> bool {
+    matches!(op, PostOp::Quantize { .. } | PostOp::QuantizeColumns(_))
+}
+
 /// Whether a node converts to f32, from a type of few bytes.
 fn converts(net: &Net, node: &Node) -> bool {
     use ElementType::{BF16, F16, I8, I16, I32, U8, U16};
@@ -138,7 +143,7 @@ impl Producers for ChainProducers<'_, '_> {
     fn rounds(&self, _: &Net, value: ValueId, _: bool) -> bool {
         let maker = self.rewriter.only_for(value);
         let last = maker.and_then(|maker| maker.fused::<ElementWiseChain>()?.post_ops.last());
-        !matches!(last, Some(PostOp::Quantize { .. } | PostOp::QuantizeColumns(_)))
+        !last.is_some_and(quantizes)
     }
 
     fn are_chains(&self) -> bool {
