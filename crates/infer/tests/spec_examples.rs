@@ -399,8 +399,10 @@ fn caffe_reshape_count_is_kept() {
 #[test]
 fn the_page_lists_every_test() {
     let page = include_str!("../../../docs/dialects/reshape-and-roll.md");
-    let tests =
-        [include_str!("spec_examples.rs"), include_str!("../../runtime/tests/spec_examples.rs")];
+    let tests = [
+        include_str!("spec_examples.rs"),
+        include_str!("../../runtime/tests/sessions/spec_examples.rs"),
+    ];
     let documents = ["openvino_", "onednn_", "mxnet_reshape_", "caffe_"];
     let is_name = |word: &&str| documents.iter().any(|d| word.starts_with(d));
     let words = |text: &'static str| text.split(|c: char| !c.is_alphanumeric() && c != '_');

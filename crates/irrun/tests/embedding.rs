@@ -53,7 +53,8 @@ fn block(language: &str) -> String {
     rest.split_once("```").unwrap().0.to_owned()
 }
 
-/// Builds the project below the target directory, so that it is built once. Returns its own.
+/// Builds the project in the workspace's target directory, which has some of the packages it needs,
+/// and keeps it for the next time. Returns that directory.
 fn build(flags: &[&str]) -> PathBuf {
     let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
     std::fs::create_dir_all(project.join("src/bin")).unwrap();
@@ -65,11 +66,13 @@ fn build(flags: &[&str]) -> PathBuf {
     write(&project.join("src/bin/small_stack.rs"), SMALL_STACK);
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap();
     std::fs::write(project.join("Cargo.lock"), lock).unwrap();
-    let target = project.join("target");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--offline", "--quiet"]).args(flags).current_dir(&project);
-    // What a debugger needs changes no frame, and takes half of the time.
-    cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "0");
+    // Lines for debuggers and optimisation across parts change no frame; without, as in the
+    // workspace, packages are those it has.
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_PROFILE_DEV_LTO", "off");
+    cargo.env("CARGO_INCREMENTAL", "0");
     cargo.env("CARGO_TARGET_DIR", &target);
     assert!(cargo.status().unwrap().success());
     target

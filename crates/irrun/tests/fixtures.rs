@@ -59,31 +59,29 @@ fn the_tour_tells_of_no_more_cases_than_there_are() {
     assert!(count.parse::<usize>().expect("a number") <= cases().len(), "{count}");
 }
 
+/// In f32 the digests show it. AMX adds rounded operands in an order of its own.
 #[test]
-fn the_same_bits_with_any_instruction_set() {
+fn the_same_bits_in_bf16_with_any_instruction_set() {
     let room = support::Room::new();
     for (dir, _) in cases() {
         let dir = dir.display();
         let count =
             (0..).take_while(|k| room.path(&format!("{dir}/input_{k}.npy")).exists()).count();
         let input = |k| ["-i".to_owned(), format!("{k}={dir}/input_{k}.npy")];
-        let mut args = vec![format!("{dir}/model.xml"), "-o".to_owned(), "y.npz".to_owned()];
+        let mut args: Vec<_> = ["-o", "y.npz", "--precision", "bf16"].map(str::to_owned).into();
+        args.push(format!("{dir}/model.xml"));
         args.extend((0..count).flat_map(input));
-        // AMX adds rounded operands in an order of its own.
-        let all = ["portable", "avx2", "avx512", "amx"];
-        for (precision, isas) in [("f32", &all[..]), ("bf16", &all[..3])] {
-            let mut written: Vec<Vec<u8>> = Vec::new();
-            for isa in isas {
-                let args = args.iter().map(String::as_str).chain(["--precision", precision]);
-                let out = room.irrun_with(&[("IRRUN_ISA", isa)], args);
-                if out.report().contains("which this machine has not got") {
-                    continue;
-                }
-                assert_eq!(out.code, 0, "{dir} with {isa}: {}", out.report());
-                written.push(room.read("y.npz"));
+        let mut written: Vec<Vec<u8>> = Vec::new();
+        for isa in ["portable", "avx2", "avx512"] {
+            let args = args.iter().map(String::as_str);
+            let out = room.irrun_with(&[("IRRUN_ISA", isa)], args);
+            if out.report().contains("which this machine has not got") {
+                continue;
             }
-            assert!(written.windows(2).all(|w| w[0] == w[1]), "{dir} in {precision}");
+            assert_eq!(out.code, 0, "{dir} with {isa}: {}", out.report());
+            written.push(room.read("y.npz"));
         }
+        assert!(written.windows(2).all(|w| w[0] == w[1]), "{dir}");
     }
 }
 

@@ -119,35 +119,42 @@ fn compressed_sums_are_chains_along_k() {
     }
 }
 
-/// In bf16, bit for bit the GEMM of the dequantized elements converted to bf16.
-#[test]
-fn compressed_gemms_can_be_bf16() {
-    let cases = [(1, 70, 128, 32), (9, 34, 66, 66), (40, 70, 128, 32), (2000, 70, 320, 64)];
-    for ((m, n, k, group), format) in cases.into_iter().flat_map(|case| FORMATS.map(|c| (case, c)))
-    {
-        let (by_rows, precision) = (m == 40, Precision::Bf16);
-        let of = matrix(format, by_rows, RhsSize { k, n }, group);
-        let stored = of.stored(format, by_rows, RhsSize { k, n }, group);
-        let a = numbers(m * k, 101);
-        let run = |b: Rhs<'_>, threads: &Threads| {
-            let a = Lhs::Rows { values: &a, stride: k };
-            let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
-            let mut c = vec![f32::NAN; m * n];
-            gemm.run(threads, &ScratchPool::default(), &mut c);
-            c
-        };
-        let values = UnalignedF32::of(&of.values);
-        let expected = run(Rhs::Unpacked(values, Layout::Rows { stride: n }), Threads::single());
-        for threads in [Threads::new(1), Threads::new(3)] {
-            let to = (&threads, WeightArena::unpooled());
-            let panels = CompressedPanels::new(to, &stored);
-            let packed = Packed::decompressed(to, &stored, precision);
-            for b in [Rhs::Compressed(stored), Rhs::CompressedPanels(&panels), Rhs::Packed(&packed)]
-            {
-                assert!(run(b, &threads) == expected, "{format:?} {m} {n} {k}");
-            }
+/// Asserts that a GEMM in bf16 is bit for bit that of the dequantized elements converted to bf16.
+fn bf16_agrees((m, n, k, group): (usize, usize, usize, usize), format: WeightFormat) {
+    let (by_rows, precision) = (m == 40, Precision::Bf16);
+    let of = matrix(format, by_rows, RhsSize { k, n }, group);
+    let stored = of.stored(format, by_rows, RhsSize { k, n }, group);
+    let a = numbers(m * k, 101);
+    let run = |b: Rhs<'_>, threads: &Threads| {
+        let a = Lhs::Rows { values: &a, stride: k };
+        let gemm = Gemm { m, n, k, a, b, c_stride: n, precision, post_ops: &[] };
+        let mut c = vec![f32::NAN; m * n];
+        gemm.run(threads, &ScratchPool::default(), &mut c);
+        c
+    };
+    let values = UnalignedF32::of(&of.values);
+    let expected = run(Rhs::Unpacked(values, Layout::Rows { stride: n }), Threads::single());
+    for threads in [Threads::new(1), Threads::new(3)] {
+        let to = (&threads, WeightArena::unpooled());
+        let panels = CompressedPanels::new(to, &stored);
+        let packed = Packed::decompressed(to, &stored, precision);
+        for b in [Rhs::Compressed(stored), Rhs::CompressedPanels(&panels), Rhs::Packed(&packed)] {
+            assert!(run(b, &threads) == expected, "{format:?} {m} {n} {k}");
         }
     }
+}
+
+#[test]
+fn compressed_gemms_can_be_bf16() {
+    for case in [(1, 70, 128, 32), (9, 34, 66, 66), (40, 70, 128, 32)] {
+        FORMATS.into_iter().for_each(|format| bf16_agrees(case, format));
+    }
+}
+
+/// So many rows that a panel is dequantized once for all of them.
+#[test]
+fn compressed_gemms_of_many_rows_can_be_bf16() {
+    bf16_agrees((2000, 34, 320, 64), WeightFormat::U4);
 }
 
 /// With odd k, the last row of 4-bit elements has no partner.
