@@ -17,13 +17,14 @@ pub use base::{isa, num, par, slices};
 
 mod math;
 pub use math::{
-    arithmetic, binary, broadcast, convert, fake_quantize, inverse, quantize, range, real, select,
-    sub_byte, unary,
+    arithmetic, binary, broadcast, classify, convert, fake_quantize, inverse, quantize, range,
+    real, select, sub_byte, unary,
 };
 
 mod movement;
 pub use movement::{
-    copy, gather, gather_tree, indices, one_hot, pad, reverse, roll, runs, scatter, scatter_indices,
+    copy, gather, gather_tree, indices, one_hot, pad, reverse, roll, runs, scatter,
+    scatter_elements, scatter_indices,
 };
 
 mod search;

@@ -3,6 +3,7 @@
 pub mod arithmetic;
 pub mod binary;
 pub mod broadcast;
+pub mod classify;
 pub mod convert;
 pub(crate) mod exponential;
 pub mod fake_quantize;

@@ -424,15 +424,6 @@ multiversion! {
     }
 }
 
-/// Applies a test to every value, widened to f64.
-pub fn test<T: Stored>(threads: &Threads, from: &[T], to: &mut [u8], test: fn(f64) -> bool) {
-    threads.par_chunks_mut(to, 1, GRAIN, |first, part| {
-        for (to, x) in part.iter_mut().zip(&from[first..]) {
-            *to = u8::from(test(f64::from_wide(x.widen())));
-        }
-    });
-}
-
 /// Clamps integers to two bounds.
 pub fn clamp_int<T: Stored + PartialOrd>(
     threads: &Threads,

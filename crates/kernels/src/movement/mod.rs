@@ -10,4 +10,5 @@ pub mod reverse;
 pub mod roll;
 pub mod runs;
 pub mod scatter;
+pub mod scatter_elements;
 pub mod scatter_indices;

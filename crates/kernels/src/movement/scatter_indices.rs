@@ -127,12 +127,7 @@ fn extend<I: Copy + Into<i64>>(
     inner: usize,
     indices: &[I],
 ) -> Result<(), OutOfRange> {
-    // The difference of successive indices that makes their slices contiguous.
-    let rise = match (row.step, row.stride) {
-        (step, _) if step == inner => Some(0),
-        (0, stride) if stride == inner => Some(1),
-        _ => None,
-    };
+    let rise = rise(row, inner);
     for (group, some) in indices.chunks(GROUP).enumerate() {
         let row = row.from(group * GROUP);
         if let (Some(rise), Some(group)) = (rise, some.as_array::<GROUP>())
@@ -147,6 +142,22 @@ fn extend<I: Copy + Into<i64>>(
         }
     }
     Ok(())
+}
+
+/// The difference of successive indices that makes their slices contiguous.
+fn rise(row: Row, inner: usize) -> Option<i64> {
+    match (row.step, row.stride) {
+        (step, _) if step == inner => Some(0),
+        (0, stride) if stride == inner => Some(1),
+        _ => None,
+    }
+}
+
+/// Whether the first indices of a row name elements that are no run, as the others hardly will.
+pub(super) fn jumps<I: Copy + Into<i64>>(row: Row, indices: &[I]) -> bool {
+    indices.first_chunk::<GROUP>().is_some_and(|group| {
+        rise(row, 1).is_none_or(|rise| neighbours(group, rise, row.size).is_none())
+    })
 }
 
 /// The first of these indices, if all are in range and each is `rise` more than the one before.

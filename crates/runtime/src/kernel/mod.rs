@@ -179,7 +179,7 @@ impl<'r> RunCx<'r> {
     }
 
     /// As [`Self::ints`]; borrowed if they are i64.
-    pub(crate) fn wide_ints(&self, input: usize) -> Cow<'_, [i64]> {
+    pub(crate) fn wide_ints(&self, input: usize) -> Cow<'r, [i64]> {
         let tensor = self.tensor(input);
         if let Some(values) = tensor.as_slice() {
             return Cow::Borrowed(values);

@@ -6,6 +6,7 @@ use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::InputSet;
 use infer::ops::unary::{Form, Kind, Unary};
+use kernels::classify::{Bits, Class, Patterns};
 use kernels::convert::{Decoder, Encoder, decode, encode};
 use kernels::num::{Stored, Wide, bf16, f16};
 use kernels::unary as k;
@@ -27,11 +28,8 @@ impl Lower for Unary {
             Kind::BitwiseNot if element_type == ElementType::Boolean => return Ok(Box::new(Not)),
             Kind::BitwiseNot => return integer(element_type, k::IntUnary::Not).ok_or_else(refused),
             Kind::IsFinite | Kind::IsInf | Kind::IsNaN => {
-                let test = test(self.kind(), self.form());
-                let kernel = with_type!(element_type, number T => {
-                    Box::new(Test::<T> { test, of: PhantomData }) as Box<dyn Kernel>
-                });
-                return kernel.ok_or_else(refused);
+                let class = class(self.kind(), self.form());
+                return classify(class, element_type).ok_or_else(refused);
             }
             _ => {}
         }
@@ -113,15 +111,28 @@ pub(crate) fn function(op: &Unary, cx: &LowerCx<'_>) -> Result<k::Unary, LowerEr
     })
 }
 
-fn test(kind: Kind, form: Form) -> fn(f64) -> bool {
+/// The class of numbers that a test looks for.
+fn class(kind: Kind, form: Form) -> Class {
     match (kind, form) {
-        (Kind::IsFinite, _) => f64::is_finite,
-        (Kind::IsNaN, _) => f64::is_nan,
-        (_, Form::IsInf { negative: true, positive: true }) => f64::is_infinite,
-        (_, Form::IsInf { negative: false, positive: true }) => |x| x == f64::INFINITY,
-        (_, Form::IsInf { negative: true, positive: false }) => |x| x == f64::NEG_INFINITY,
-        _ => |_| false,
+        (Kind::IsNaN, _) => Class::Nan,
+        (_, Form::IsInf { negative, positive }) => Class::Infinite { negative, positive },
+        _ => Class::Finite,
     }
+}
+
+/// The kernel that tells which numbers are of a class.
+fn classify(class: Class, element_type: ElementType) -> Option<Box<dyn Kernel>> {
+    use ElementType::*;
+    Some(match element_type {
+        F16 => Box::new(Classify::<u16>(Patterns::of(class, f16::INFINITY.to_bits().into()))),
+        BF16 => Box::new(Classify::<u16>(Patterns::of(class, bf16::INFINITY.to_bits().into()))),
+        F32 => Box::new(Classify::<u32>(Patterns::of(class, f32::INFINITY.to_bits().into()))),
+        F64 => {
+            Box::new(Classify::<u64>(Patterns::of(class, f64::INFINITY.to_bits().cast_signed())))
+        }
+        I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => Box::new(All(class == Class::Finite)),
+        _ => return None,
+    })
 }
 
 /// An integer function in the width of its type.
@@ -293,19 +304,30 @@ impl<T: Stored + PartialOrd> Kernel for ClampInt<T> {
     }
 }
 
-struct Test<T> {
-    test: fn(f64) -> bool,
-    of: PhantomData<T>,
-}
+struct Classify<B>(Patterns<B>);
 
-impl<T: Stored> Kernel for Test<T> {
+impl<B: Bits> Kernel for Classify<B> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        k::test::<T>(cx.threads(), cx.input(0), cx.output(0), self.test);
+        kernels::classify::classify(cx.threads(), self.0, cx.input(0), cx.output(0));
         Ok(())
     }
 
     fn name(&self) -> &'static str {
-        "test"
+        "classify"
+    }
+}
+
+/// One answer for all elements: integers are finite.
+struct All(bool);
+
+impl Kernel for All {
+    fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        cx.output::<u8>(0).fill(self.0.into());
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "fill"
     }
 }
 
