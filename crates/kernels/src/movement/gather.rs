@@ -2,7 +2,7 @@
 
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
-use crate::movement::indices::{IndexRows, OutOfRange, Row, normal};
+use crate::movement::indices::{IndexRows, OutOfRange, Row, Tuples, normal};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The layout of data and indices: `batch` independent gathers, each of `outer` slices with `size`
@@ -23,6 +23,9 @@ pub struct GatherPlan {
 
 /// Bytes that are worth a second thread.
 const GRAIN: usize = 64 << 10;
+
+/// Positions that are computed at a time.
+const BLOCK: usize = 128;
 
 impl GatherPlan {
     /// Copies the chosen entries. Negative indices count from the end; an index out of range gives
@@ -171,30 +174,47 @@ fn take_row<T: Pod, I: Copy + Into<i64>>(
     valid
 }
 
-/// Copies runs of `inner` elements from `positions` to consecutive places.
+/// GatherND: copies the slice that each tuple names.
+///
+/// # Errors
+/// Naming the first index that is out of range.
 ///
 /// # Panics
-/// When the output does not have that size, or a run reaches past the data.
-pub fn at_positions<T: Pod>(
+/// When there are fewer tuples than slices of the output, or the data have another size.
+pub fn tuples<T: Pod>(
     threads: &Threads,
     data: &[T],
-    (positions, inner): (&[usize], usize),
+    of: Tuples<'_>,
     out: &mut [T],
-) {
-    assert_eq!(out.len(), positions.len() * inner);
+) -> Result<(), OutOfRange> {
+    let wrong = AtomicBool::new(out.is_empty());
+    let inner = of.inner;
     threads.par_chunks_mut(out, inner, GRAIN / size_of::<T>(), |first, out| {
-        let positions = &positions[first..];
-        match inner {
-            1 => runs::<T, 1>(data, positions, out),
-            2 => runs::<T, 2>(data, positions, out),
-            4 => runs::<T, 4>(data, positions, out),
-            _ => {
-                for (to, position) in out.chunks_exact_mut(inner).zip(positions) {
-                    to.copy_from_slice(&data[*position..][..inner]);
-                }
+        let mut positions = [0; BLOCK];
+        for (block, out) in out.chunks_mut(BLOCK * inner).enumerate() {
+            let positions = &mut positions[..out.len() / inner];
+            if of.write(first + block * BLOCK, positions) {
+                copy_runs(data, (positions, inner), out);
+            } else {
+                wrong.store(true, Ordering::Relaxed);
             }
         }
     });
+    if wrong.into_inner() { of.check() } else { Ok(()) }
+}
+
+/// Copies runs of `inner` elements from `positions` to consecutive places.
+fn copy_runs<T: Pod>(data: &[T], (positions, inner): (&[usize], usize), out: &mut [T]) {
+    match inner {
+        1 => runs::<T, 1>(data, positions, out),
+        2 => runs::<T, 2>(data, positions, out),
+        4 => runs::<T, 4>(data, positions, out),
+        _ => {
+            for (to, position) in out.chunks_exact_mut(inner).zip(positions) {
+                to.copy_from_slice(&data[*position..][..inner]);
+            }
+        }
+    }
 }
 
 /// Copies runs of `N` elements, which are too short for a call each.
@@ -207,18 +227,37 @@ fn runs<T: Pod, const N: usize>(data: &[T], positions: &[usize], out: &mut [T]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::movement::indices::Indices;
 
     #[test]
-    fn runs_are_copied_from_their_positions() {
-        let data: Vec<u16> = (0..9).collect();
-        let mut out = [0; 6];
-        at_positions(Threads::single(), &data, (&[7, 0], 2), &mut out[..4]);
-        at_positions(Threads::single(), &data, (&[5, 8], 1), &mut out[4..]);
-        assert_eq!(out, [7, 8, 0, 1, 5, 8]);
-        at_positions(Threads::single(), &data, (&[5, 8], 0), &mut []);
-        let mut out = [0; 8];
-        at_positions(Threads::single(), &data, (&[5, 1], 4), &mut out);
-        assert_eq!(out, [5, 6, 7, 8, 1, 2, 3, 4]);
+    fn tuples_choose_slices() {
+        let data: Vec<u16> = (0..24).collect();
+        let gather = |indices: &[i32], sizes: &[usize], inner, count| {
+            let mut out = vec![99; count];
+            let of = Tuples { indices: Indices::I32(indices), sizes, inner };
+            tuples(Threads::single(), &data, of, &mut out).map(|()| out)
+        };
+        assert_eq!(gather(&[7, 0, -1], &[12], 2, 6).unwrap(), [14, 15, 0, 1, 22, 23]);
+        assert_eq!(gather(&[1, 2, 3, -2, 0, -1], &[2, 3, 4], 1, 2).unwrap(), [23, 3]);
+        assert_eq!(gather(&[1, -1], &[2, 4], 3, 3).unwrap(), [21, 22, 23]);
+        assert_eq!(gather(&[1, 0, 1, 0], &[2, 2, 2, 3], 1, 1).unwrap(), [15]);
+        assert_eq!(gather(&[], &[], 24, 24).unwrap(), data);
+        let wrong = OutOfRange { index: -5, size: 4 };
+        assert_eq!(gather(&[0, 3, 1, -5], &[2, 4], 3, 6), Err(wrong));
+        assert_eq!(gather(&[0, 3, 1, -5], &[2, 4], 0, 0), Err(wrong));
+    }
+
+    /// Tuples in blocks, by several threads.
+    #[test]
+    fn many_tuples_choose_elements() {
+        let data: Vec<f32> = (0..700 * 300).map(|i| i as f32).collect();
+        let indices: Vec<i64> =
+            (0..90_000).flat_map(|i| [i * 7919 % 700, i * 31 % 300 - 300]).collect();
+        let mut out = vec![0.0; 90_000];
+        let of = Tuples { indices: Indices::I64(&indices), sizes: &[700, 300], inner: 1 };
+        tuples(&Threads::new(3), &data, of, &mut out).unwrap();
+        let expected = indices.as_chunks::<2>().0.iter().map(|[a, b]| a * 300 + b + 300);
+        assert!(out.into_iter().eq(expected.map(|at| at as f32)));
     }
 
     #[test]

@@ -7,24 +7,31 @@ use crate::base::slices::AlongAxis;
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
+/// Bytes that are filled before places in them are set, so that these are in the cache.
+const FILLED: usize = 8 << 10;
+
 /// A tensor of `off`. Each of `[outer, inner]` places sets one of the `size` elements along the
 /// axis to `on`, or none if it is `None` or out of range.
-///
-/// # Panics
-/// When the number of places is another.
 pub fn one_hot<T: Pod>(
     threads: &Threads,
-    places: &[Option<usize>],
+    place: &(dyn Fn(usize) -> Option<usize> + Sync),
     along: AlongAxis,
     (on, off): (T, T),
     out: &mut [T],
 ) {
     let AlongAxis { size: depth, inner, .. } = along;
-    out_slices(threads, depth * inner, out, |slice, part| {
-        part.fill(off);
-        for (i, place) in places[slice * inner..][..inner].iter().enumerate() {
-            if let Some(place) = place.filter(|p| *p < depth) {
-                part[place * inner + i] = on;
+    let slice = depth * inner;
+    let some = (FILLED / size_of::<T>() / slice.max(1)).max(1);
+    threads.par_chunks_mut(out, slice, GRAIN, |first, part| {
+        for (block, part) in part.chunks_mut(slice * some).enumerate() {
+            part.fill(off);
+            let first = (first + block * some) * inner;
+            for (i, slice) in part.chunks_exact_mut(slice).enumerate() {
+                for j in 0..inner {
+                    if let Some(place) = place(first + i * inner + j).filter(|p| *p < depth) {
+                        slice[place * inner + j] = on;
+                    }
+                }
             }
         }
     });
@@ -78,21 +85,25 @@ mod tests {
     fn places_are_marked() {
         let mut out = [0u8; 12];
         let places = [Some(0), Some(1), None, Some(2), Some(9), Some(0)];
-        one_hot(
-            Threads::single(),
-            &places,
-            AlongAxis { outer: 2, size: 2, inner: 3 },
-            (7, 1),
-            &mut out,
-        );
+        let along = AlongAxis { outer: 2, size: 2, inner: 3 };
+        one_hot(Threads::single(), &|i| places[i], along, (7, 1), &mut out);
         assert_eq!(out, [7, 1, 1, 1, 7, 1, 1, 1, 7, 1, 1, 1]);
-        one_hot(
-            Threads::single(),
-            &[],
-            AlongAxis { outer: 0, size: 0, inner: 3 },
-            (7, 1),
-            &mut out[..0],
-        );
+        let along = AlongAxis { outer: 0, size: 0, inner: 3 };
+        one_hot(Threads::single(), &|_| None, along, (7, 1), &mut out[..0]);
+    }
+
+    /// Slices that are filled in blocks, by several threads.
+    #[test]
+    fn many_places_are_marked() {
+        let place = |i: usize| (i % 7 > 0).then_some(i * 31 % 12);
+        let mut out = vec![0u16; 50_000 * 10];
+        let along = AlongAxis { outer: 25_000, size: 10, inner: 2 };
+        one_hot(&Threads::new(3), &place, along, (7, 1), &mut out);
+        let expected = (0..out.len()).map(|at| {
+            let i = at / 20 * 2 + at % 2;
+            if place(i) == Some(at % 20 / 2) { 7 } else { 1 }
+        });
+        assert!(out.iter().copied().eq(expected));
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub enum Reduction {
 /// Updates that are worth a second thread.
 const GRAIN: usize = 16 << 10;
 
+/// Updates of a run that takes no longer than the search for the next one.
+const SHORT: usize = 16;
+
 /// Updates, and their destinations within the data.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs<'a, T> {
@@ -80,14 +83,16 @@ pub fn reduce<T: Stored>(
 
 impl<T: Copy + Sync> Runs<'_, T> {
     /// Divides the data among threads: `f` gets the offset of a part, and the part. Each thread
-    /// goes through all runs, so updates of an element stay in order.
+    /// goes through all runs, so updates of an element stay in order. That takes longer than short
+    /// runs do.
     fn divide<D: Send>(
         &self,
         threads: &Threads,
         data: &mut [D],
         f: impl Fn(usize, &mut [D]) + Sync,
     ) {
-        let parts = if self.updates.len() < GRAIN { 1 } else { threads.count() };
+        let is_small = self.updates.len() < GRAIN.max(SHORT * self.places.count());
+        let parts = if is_small { 1 } else { threads.count() };
         threads.par_chunks_mut(data, 1, data.len().div_ceil(parts), f);
     }
 

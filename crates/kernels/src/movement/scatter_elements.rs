@@ -4,7 +4,7 @@
 use crate::base::num::{Pod, Stored, Wide};
 use crate::base::par::{Slice, Threads};
 use crate::math::arithmetic::Arithmetic;
-use crate::movement::indices::{IndexRows, OutOfRange, Row, normal};
+use crate::movement::indices::{IndexRows, Indices, OutOfRange, Row, normal};
 use crate::movement::scatter_indices::jumps;
 use Indices::{I32, I64};
 use std::ops::Range;
@@ -17,15 +17,6 @@ const COLUMNS: usize = 16;
 
 /// Positions that are computed at a time.
 const BLOCK: usize = 128;
-
-/// Indices of either type.
-#[derive(Clone, Copy, Debug)]
-pub enum Indices<'a> {
-    /// Of 32 bits.
-    I32(&'a [i32]),
-    /// Of 64 bits.
-    I64(&'a [i64]),
-}
 
 /// Elements of a tensor, each of which replaces one coordinate of its own position by an index.
 pub struct Elements<'a> {

@@ -83,6 +83,11 @@ impl Places {
         self.lists.iter().flatten().copied()
     }
 
+    /// The number of runs.
+    pub(super) fn count(&self) -> usize {
+        self.lists.iter().map(Vec::len).sum()
+    }
+
     /// The slices that a table of indices selects; if there are fewer indices, its rows share them.
     fn of_rows<I: Copy + Sync + Into<i64>>(
         threads: &Threads,

@@ -23,6 +23,7 @@ use crate::tensor::{Access, Overwrite, Sizes, Tensor};
 use infer::{Fact, InputSet};
 use ir::{ElementType, Graph};
 use kernels::copy::CopyPlan;
+use kernels::indices::Indices;
 use kernels::num::Pod;
 use kernels::par::Threads;
 use kernels::roll::RollPlan;
@@ -149,6 +150,21 @@ pub(crate) struct RunSite<'a> {
     pub(crate) host: &'a dyn Host,
 }
 
+/// Integers of an input.
+pub(crate) enum IndexList<'r> {
+    I32(&'r [i32]),
+    I64(Cow<'r, [i64]>),
+}
+
+impl IndexList<'_> {
+    pub(crate) fn indices(&self) -> Indices<'_> {
+        match self {
+            IndexList::I32(indices) => Indices::I32(indices),
+            IndexList::I64(indices) => Indices::I64(indices),
+        }
+    }
+}
+
 /// What a kernel sees: its inputs, memory for its outputs, and the threads.
 pub struct RunCx<'r> {
     access: Access<'r>,
@@ -187,6 +203,14 @@ impl<'r> RunCx<'r> {
         match crate::tensor::convert::convert_tensor(tensor, ElementType::I64) {
             Ok(wide) => Cow::Owned(wide.as_slice().unwrap_or_default().to_vec()),
             Err(_) => Cow::default(),
+        }
+    }
+
+    /// The values of an integer input, as they are if they are i32 or i64.
+    pub(crate) fn index_list(&self, input: usize) -> IndexList<'r> {
+        match self.tensor(input).as_slice() {
+            Some(indices) => IndexList::I32(indices),
+            None => IndexList::I64(self.wide_ints(input)),
         }
     }
 

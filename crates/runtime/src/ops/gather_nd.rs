@@ -5,8 +5,8 @@ use crate::kernel::dispatch::kernel_for;
 use crate::prelude::*;
 use infer::ops::gather_nd::GatherNd;
 use infer::rules::interval::positions;
-use kernels::gather::at_positions;
-use kernels::indices::of_tuples;
+use kernels::gather;
+use kernels::indices::Tuples;
 use kernels::num::Pod;
 use std::marker::PhantomData;
 
@@ -42,19 +42,17 @@ struct GatherNdKernel<T> {
 
 impl<T: Pod> Kernel for GatherNdKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let indices = cx.wide_ints(1);
-        let (size, count) = (self.axes.iter().product::<usize>() * self.inner, self.tuples);
-        let mut all = Vec::new();
-        for (data, batch) in &self.batches {
-            let own = &indices[batch * count * self.axes.len()..];
-            let found = of_tuples(cx.threads(), own, count, &self.axes, self.inner)
-                .map_err(out_of_range)?;
-            match (data, all.is_empty()) {
-                (0, true) => all = found,
-                _ => all.extend(found.into_iter().map(|position| data * size + position)),
-            }
+        let list = cx.index_list(1);
+        let (sizes, inner) = (&self.axes[..], self.inner);
+        let size = sizes.iter().product::<usize>() * inner;
+        let (tuples, slices) = (self.tuples * sizes.len(), self.tuples * inner);
+        let (threads, data, out) = (cx.threads(), cx.input::<T>(0), cx.output::<T>(0));
+        for (i, (from, batch)) in self.batches.iter().enumerate() {
+            let indices = list.indices().part(batch * tuples..(batch + 1) * tuples);
+            let (data, out) = (&data[from * size..][..size], &mut out[i * slices..][..slices]);
+            let of = Tuples { indices, sizes, inner };
+            gather::tuples(threads, data, of, out).map_err(out_of_range)?;
         }
-        at_positions::<T>(cx.threads(), cx.input(0), (&all, self.inner), cx.output(0));
         Ok(())
     }
 

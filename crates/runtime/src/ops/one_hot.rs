@@ -28,11 +28,11 @@ struct OneHotKernel<T> {
 
 impl<T: Pod> Kernel for OneHotKernel<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let place = |index: i64| self.op.place(index, self.along.size);
-        let places: Vec<Option<usize>> = cx.ints(0).into_iter().map(place).collect();
+        let list = cx.index_list(0);
+        let place = |i: usize| self.op.place(list.indices().at(i), self.along.size);
         let one = |input: usize| cx.input::<T>(input).first().copied().unwrap_or_default();
         let values = (one(2), one(3));
-        one_hot(cx.threads(), &places, self.along, values, cx.output(0));
+        one_hot(cx.threads(), &place, self.along, values, cx.output(0));
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use kernels::arithmetic::Arithmetic;
 use kernels::num::{Pod, Stored};
 use kernels::par::Threads;
 use kernels::scatter::Reduction;
-use kernels::scatter_elements::{Elements, Indices};
+use kernels::scatter_elements::Elements;
 use kernels::scatter_indices::Places;
 
 impl Lower for ScatterElementsUpdate {
@@ -39,7 +39,7 @@ fn one_by_one(
     axis: usize,
     runs: Box<dyn Kernel>,
 ) -> Result<Box<dyn Kernel>, LowerError> {
-    use ElementType::{F32, I32, I64};
+    use ElementType::{F32, I32};
     let kernel: Box<dyn Kernel> = match (method, element_type) {
         (Method::Replace, _) => {
             return with_type!(element_type, size T => {
@@ -50,7 +50,6 @@ fn one_by_one(
         }
         (Method::Reduce(Reduction::Sum, true), F32) => OneByOne::<f32>::sum(axis, runs),
         (Method::Reduce(Reduction::Sum, true), I32) => OneByOne::<i32>::sum(axis, runs),
-        (Method::Reduce(Reduction::Sum, true), I64) => OneByOne::<i64>::sum(axis, runs),
         _ => runs,
     };
     Ok(kernel)
@@ -78,16 +77,9 @@ where
 
 impl<T: Pod> Kernel for OneByOne<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let wide;
-        let indices = match cx.tensor(1).as_slice::<i32>() {
-            Some(indices) => Indices::I32(indices),
-            None => {
-                wide = cx.wide_ints(1);
-                Indices::I64(&wide)
-            }
-        };
+        let list = cx.index_list(1);
         let (threads, of) = (cx.threads(), (cx.sizes(0), self.axis));
-        match Elements::scattered(threads, of, cx.sizes(1), indices).map_err(out_of_range)? {
+        match Elements::scattered(threads, of, cx.sizes(1), list.indices()).map_err(out_of_range)? {
             Some(elements) => {
                 (self.write)(&elements, threads, data(cx), cx.input(2));
                 Ok(())

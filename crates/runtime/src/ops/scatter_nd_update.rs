@@ -3,7 +3,7 @@
 use super::scatter::{Method, Scatter, out_of_range};
 use crate::prelude::*;
 use infer::ops::scatter_nd_update::ScatterNdUpdate;
-use kernels::indices::of_tuples;
+use kernels::indices::{Indices, Tuples};
 use kernels::scatter_indices::Places;
 use kernels::slices::AlongAxis;
 
@@ -15,10 +15,16 @@ impl Lower for ScatterNdUpdate {
         let (axes, slice) = data.split_at(*tuple);
         let (axes, inner) = (Sizes::from(axes), slice.iter().product());
         let places = move |cx: &RunCx<'_>| {
-            let (threads, indices) = (cx.threads(), &cx.wide_ints(1));
-            let places = match *axes {
-                [size] => Places::slices(threads, indices, AlongAxis { outer: 1, size, inner }),
-                _ => of_tuples(threads, indices, count, &axes, inner)
+            let (threads, list) = (cx.threads(), cx.index_list(1));
+            let places = match (&axes[..], list.indices()) {
+                (&[size], Indices::I32(indices)) => {
+                    Places::slices(threads, indices, AlongAxis { outer: 1, size, inner })
+                }
+                (&[size], Indices::I64(indices)) => {
+                    Places::slices(threads, indices, AlongAxis { outer: 1, size, inner })
+                }
+                (sizes, indices) => Tuples { indices, sizes, inner }
+                    .positions(threads, count)
                     .map(|positions| Places::at(&positions, inner)),
             };
             places.map_err(out_of_range)
