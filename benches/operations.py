@@ -10,6 +10,12 @@ RNG = np.random.default_rng(0)
 # A feature map, tokens of a transformer, heads of attention, and the classes of a segmentation.
 MAP, TOKENS, HEADS, CLASSES = [1, 64, 112, 112], [1, 197, 768], [1, 12, 197, 197], [1, 21, 256, 256]
 
+# Indices that jump: tuples that name elements of a square, no two the same, and rows for each column.
+SIDE = 1024
+PLACES = np.random.default_rng(1).permutation(SIDE * SIDE)
+SHUFFLED = np.stack(np.divmod(PLACES[:100_000], SIDE), axis=1).astype(np.int32)
+COLUMNS = (PLACES % SIDE).reshape(SIDE, SIDE)
+
 
 def i64(*values):
     return np.array(values, np.int64)
@@ -122,6 +128,11 @@ OPERATIONS = [
     ('Concat', lambda a, b: op.concat([a, b], 1), [MAP, MAP]),
     ('Gather, rows', lambda x: op.gather(x, np.arange(0, 112, 2), np.int64(3)), [MAP]),
     ('Gather, BGR', lambda x: op.gather(x, i64(2, 1, 0), np.int64(3)), [[1, 640, 640, 3]]),
+    ('GatherND', lambda x: op.gather_nd(x, SHUFFLED), [[SIDE, SIDE]]),
+    ('ScatterNDUpdate', lambda x, y: op.scatter_nd_update(x, SHUFFLED, y), [[SIDE, SIDE], [100_000]]),
+    ('ScatterElementsUpdate', lambda x, y: op.scatter_elements_update(x, COLUMNS, y, np.int32(0)), [[SIDE, SIDE]] * 2),
+    ('OneHot', lambda x: op.one_hot(op.convert(x, 'i32'), np.int64(10), np.float32(1), np.float32(0), -1), [MAP]),
+    ('IsNaN', op.is_nan, [MAP]),
     ('NV12toRGB', op.nv12_to_rgb, [[1, 480, 640, 1], [1, 240, 320, 2]], np.uint8),
     ('Bucketize', lambda x: op.bucketize(x, np.arange(0, 1, 0.05, dtype=np.float32)), [[1, 65536]]),
     ('GridSample', sampled, [[1, 32, 64, 64], [1, 64, 64, 2]]),

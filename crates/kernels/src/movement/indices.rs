@@ -172,8 +172,8 @@ impl Tuples<'_> {
         if wrong.into_inner() { self.check().map(|()| positions) } else { Ok(positions) }
     }
 
-    /// Writes the positions from tuple `first` on. Returns whether all indices are in range; if not,
-    /// the positions mean nothing.
+    /// Writes the positions from tuple `first` on. Returns whether all indices are in range; if
+    /// not, the positions mean nothing.
     pub(crate) fn write(&self, first: usize, positions: &mut [usize]) -> bool {
         let first = first * self.sizes.len();
         let of = (self.sizes, self.inner);
