@@ -1,9 +1,8 @@
 //! Classes of real numbers (IsFinite, IsInf, IsNaN), which their bits tell.
 
-use crate::base::num::Stored;
+use crate::base::num::Bits;
 use crate::base::par::Threads;
 use crate::multiversion;
-use std::ops::BitAnd;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 16 << 10;
@@ -31,13 +30,6 @@ pub struct Patterns<B> {
     first: B,
     last: B,
 }
-
-/// Unsigned integers, as which the bits of numbers are compared.
-pub trait Bits: Stored + PartialOrd + BitAnd<Output = Self> {}
-
-impl Bits for u16 {}
-impl Bits for u32 {}
-impl Bits for u64 {}
 
 impl<B: Bits> Patterns<B> {
     /// The bits of a class in a type as wide as `B`, whose +∞ has the bits `infinity`.

@@ -105,6 +105,9 @@ fn is_scattered<I: Copy + Sync + Into<i64>>(
     rows: &IndexRows,
     indices: &[I],
 ) -> Result<bool, OutOfRange> {
+    if indices.is_empty() {
+        return Ok(false);
+    }
     let first = rows.row(0);
     if !jumps(first, indices) {
         return Ok(false);
@@ -159,7 +162,7 @@ fn positions<I: Copy + Sync + Into<i64>>(
 fn block<I: Copy + Into<i64>>(row: Row, indices: &[I], f: impl FnOnce(&[usize])) {
     let mut positions = [0; BLOCK];
     for (i, (slot, index)) in positions.iter_mut().zip(indices).enumerate() {
-        // All have been checked, so the minimum changes nothing but what the compiler knows.
+        // All have been checked. The minimum keeps writes within the data whatever happens.
         let index: i64 = (*index).into();
         let size = row.size as i64;
         let index = (if index < 0 { index + size } else { index }) as usize;
@@ -246,5 +249,9 @@ mod tests {
         indices[60_000] = 99_999;
         indices[50_000] = -100_000;
         assert_eq!(find(&indices), Err(OutOfRange { index: -100_000, size: 99_999 }));
+        for sizes in [[0, 5, 5], [5, 0, 5], [5, 5, 0]] {
+            let none = Elements::scattered(threads, (&[5, 5, 5], 1), &sizes, I64(&[]));
+            assert!(none.unwrap().is_none());
+        }
     }
 }

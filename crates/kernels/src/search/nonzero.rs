@@ -1,18 +1,28 @@
 //! NonZero: the positions of elements that are not 0.
 
-use crate::base::num::{Pod, Stored};
+use crate::base::num::{Bits, Stored};
 use crate::base::par::{Slice, Threads};
 
 /// Elements that are counted at a time.
 const CHUNK: usize = 16 << 10;
 
+/// Elements as their bits, and those bits of which one is set if an element is not 0: all but the
+/// sign of a real number.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a, B> {
+    /// The elements.
+    pub data: &'a [B],
+    /// The bits.
+    pub mask: B,
+}
+
 /// The number of elements of each chunk that are not 0, for [`positions`].
-pub fn count<T: Pod>(threads: &Threads, data: &[T]) -> Vec<usize> {
+pub fn count<B: Bits>(threads: &Threads, Elements { data, mask }: Elements<'_, B>) -> Vec<usize> {
     let mut counts = vec![0; data.len().div_ceil(CHUNK)];
     threads.par_chunks_mut(&mut counts, 1, 1, |first, counts| {
         for (i, count) in counts.iter_mut().enumerate() {
             let chunk = data[(first + i) * CHUNK..].iter().take(CHUNK);
-            *count = chunk.filter(|v| **v != T::default()).count();
+            *count = chunk.filter(|v| **v & mask != B::default()).count();
         }
     });
     counts
@@ -22,10 +32,10 @@ pub fn count<T: Pod>(threads: &Threads, data: &[T]) -> Vec<usize> {
 ///
 /// # Panics
 /// When the counts are not those of [`count`], or a slice does not have the size that they imply.
-pub fn positions<T: Pod, I: Stored>(
+pub fn positions<B: Bits, I: Stored>(
     threads: &Threads,
     sizes: &[usize],
-    data: &[T],
+    Elements { data, mask }: Elements<'_, B>,
     counts: &[usize],
     out: &mut [I],
 ) {
@@ -45,11 +55,11 @@ pub fn positions<T: Pod, I: Stored>(
             if let [_] = sizes {
                 // SAFETY: the part of this chunk, within the one row.
                 let out = unsafe { out.part(at, end - at) };
-                along_one_axis(&data[start..], start, out);
+                along_one_axis(Elements { data: &data[start..], mask }, start, out);
                 continue;
             }
             for (i, value) in data[start..].iter().enumerate().take(CHUNK) {
-                if *value == T::default() {
+                if *value & mask == B::default() {
                     continue;
                 }
                 assert!(at < end);
@@ -71,12 +81,16 @@ pub fn positions<T: Pod, I: Stored>(
 
 /// Writes the index of each element that is not 0 until `out` is full, without a branch per
 /// element. The first element has index `start`.
-fn along_one_axis<T: Pod, I: Stored>(data: &[T], start: usize, out: &mut [I]) {
+fn along_one_axis<B: Bits, I: Stored>(
+    Elements { data, mask }: Elements<'_, B>,
+    start: usize,
+    out: &mut [I],
+) {
     let mut at = 0;
     for (i, value) in data.iter().enumerate() {
         let Some(slot) = out.get_mut(at) else { break };
         *slot = I::from_i64((start + i) as i64);
-        at += usize::from(*value != T::default());
+        at += usize::from(*value & mask != B::default());
     }
 }
 
@@ -90,10 +104,11 @@ mod tests {
         let data: Vec<f32> =
             (0..300 * 150).map(|i| if i % 7 == 3 { f32::NAN } else { -0.0 }).collect();
         let threads = Threads::new(2);
-        let counts = count(&threads, &data);
+        let bits = Elements { data: bytemuck::cast_slice(&data), mask: u32::MAX >> 1 };
+        let counts = count(&threads, bits);
         let total: usize = counts.iter().sum();
         let mut out = vec![0i32; 2 * total];
-        positions(&threads, &sizes, &data, &counts, &mut out);
+        positions(&threads, &sizes, bits, &counts, &mut out);
         let expected: Vec<usize> = (0..data.len()).filter(|i| data[*i] != 0.0).collect();
         let found = (0..total).map(|i| out[i] as usize * 150 + out[total + i] as usize);
         assert!(found.eq(expected.iter().copied()));
@@ -103,10 +118,11 @@ mod tests {
     fn one_axis_of_several_chunks() {
         let data: Vec<u8> = (0..40_000).map(|i| u8::from(i % 3 == 1 || i > 30_000)).collect();
         let threads = Threads::new(2);
-        let counts = count(&threads, &data);
+        let all = Elements { data: &data, mask: u8::MAX };
+        let counts = count(&threads, all);
         let expected: Vec<i64> = (0..40_000).filter(|i| data[*i as usize] != 0).collect();
         let mut out = vec![0i64; counts.iter().sum()];
-        positions(&threads, &[data.len()], &data, &counts, &mut out);
+        positions(&threads, &[data.len()], all, &counts, &mut out);
         assert_eq!(out, expected);
     }
 
@@ -116,15 +132,17 @@ mod tests {
     fn counts_that_no_chunk_has_are_refused() {
         let counts = [CHUNK + 1, 0];
         let mut out = vec![0i64; CHUNK + 1];
-        positions(Threads::single(), &[CHUNK + 1], &vec![1u8; CHUNK + 1], &counts, &mut out);
+        let all = Elements { data: &vec![1u8; CHUNK + 1], mask: u8::MAX };
+        positions(Threads::single(), &[CHUNK + 1], all, &counts, &mut out);
     }
 
     #[test]
     fn nothing_and_no_elements() {
         let mut out: [i64; 0] = [];
         for data in [&[0u8, 0][..], &[]] {
-            let counts = count(Threads::single(), data);
-            positions(Threads::single(), &[data.len()], data, &counts, &mut out);
+            let all = Elements { data, mask: u8::MAX };
+            let counts = count(Threads::single(), all);
+            positions(Threads::single(), &[data.len()], all, &counts, &mut out);
         }
     }
 }

@@ -1,42 +1,46 @@
 //! NonZero: counts first, then writes.
 
-use crate::kernel::lanes::Lanes;
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::ops::nonzero::NonZero;
-use kernels::convert::Element;
-use kernels::num::{Bool, Pod, Stored};
+use kernels::nonzero::{Elements, count, positions};
+use kernels::num::{Bits, Stored};
 use std::marker::PhantomData;
 
 impl Lower for NonZero {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let element_type = cx.element_type(0);
-        with_type!(cx.output_type(0), index I => match element_type {
-            ElementType::Boolean => Some(kernel::<Bool, I>()),
-            _ => with_type!(element_type, number T => kernel::<T, I>()),
+        let is_number = element_type == ElementType::Boolean
+            || with_type!(element_type, number T => size_of::<T>()).is_some();
+        with_type!(cx.output_type(0), index I => {
+            with_type!(element_type, size B => kernel::<B, I>(element_type))
         })
         .flatten()
+        .filter(|_| is_number)
         .ok_or_else(|| LowerError::element_type(0, element_type))
     }
 }
 
-fn kernel<T: Element, I: Stored>() -> Box<dyn Kernel> {
-    Box::new(NonZeroKernel { lanes: Lanes::of::<T>(), of: PhantomData::<I> })
+fn kernel<B: Bits, I: Stored>(element_type: ElementType) -> Box<dyn Kernel> {
+    let sign = 1 << (8 * size_of::<B>() - 1);
+    let mask = if element_type.is_real() { !sign } else { -1 };
+    Box::new(NonZeroKernel { mask: B::from_i64(mask), of: PhantomData::<I> })
 }
 
-struct NonZeroKernel<L, I> {
-    lanes: Lanes<L>,
+struct NonZeroKernel<B, I> {
+    /// The bits of which one is set if an element is not 0.
+    mask: B,
     of: PhantomData<I>,
 }
 
-impl<L: Pod, I: Stored> Kernel for NonZeroKernel<L, I> {
+impl<B: Bits, I: Stored> Kernel for NonZeroKernel<B, I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let data = self.lanes.input(cx, 0);
+        let all = Elements { data: cx.input(0), mask: self.mask };
         let sizes = if cx.sizes(0).is_empty() { &[1][..] } else { cx.sizes(0) };
-        let counts = kernels::nonzero::count(cx.threads(), &data);
+        let counts = count(cx.threads(), all);
         cx.allocate(0, &[sizes.len(), counts.iter().sum()])?;
         let out = cx.output::<I>(0);
-        kernels::nonzero::positions(cx.threads(), sizes, &data, &counts, out);
+        positions(cx.threads(), sizes, all, &counts, out);
         Ok(())
     }
 

@@ -6,9 +6,9 @@ use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::InputSet;
 use infer::ops::unary::{Form, Kind, Unary};
-use kernels::classify::{Bits, Class, Patterns};
+use kernels::classify::{Class, Patterns};
 use kernels::convert::{Decoder, Encoder, decode, encode};
-use kernels::num::{Stored, Wide, bf16, f16};
+use kernels::num::{Bits, Stored, Wide, bf16, f16};
 use kernels::unary as k;
 use std::marker::PhantomData;
 

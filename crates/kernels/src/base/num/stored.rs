@@ -4,6 +4,7 @@ use super::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::pod::Pod;
 use super::small_float::{F4E2M1, F8E4M3, F8E5M2, F8E8M0, Nf4};
 use half::{bf16, f16};
+use std::ops::BitAnd;
 
 /// A type that conversions go through: `f32`, `f64`, `i64` or `u64`.
 pub trait Wide: Stored<Wide = Self> {
@@ -37,6 +38,14 @@ pub trait Stored: Pod {
     /// Integers wrap.
     fn from_u64(value: u64) -> Self;
 }
+
+/// Unsigned integers, as which the bits of numbers are compared.
+pub trait Bits: Stored + PartialOrd + BitAnd<Output = Self> {}
+
+impl Bits for u8 {}
+impl Bits for u16 {}
+impl Bits for u32 {}
+impl Bits for u64 {}
 
 macro_rules! wide {
     ($($t:ty, $from:ident, $is_integer:literal);*) => {
