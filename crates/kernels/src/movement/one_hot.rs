@@ -95,7 +95,7 @@ mod tests {
     /// Slices that are filled in blocks, by several threads.
     #[test]
     fn many_places_are_marked() {
-        let place = |i: usize| (i % 7 > 0).then_some(i * 31 % 12);
+        let place = |i: usize| (i % 7 != 3).then_some(i * 31 % 12);
         let mut out = vec![0u16; 50_000 * 10];
         let along = AlongAxis { outer: 25_000, size: 10, inner: 2 };
         one_hot(&Threads::new(3), &place, along, (7, 1), &mut out);

@@ -7,6 +7,7 @@ mod custom_operation;
 mod differences;
 mod failures;
 mod flops;
+mod indices;
 mod matmul;
 mod memory;
 mod pointers;
