@@ -6,6 +6,9 @@ use crate::base::par::{Slice, Threads};
 /// Elements that are counted at a time.
 const CHUNK: usize = 16 << 10;
 
+/// Elements of a row that are worth finding its other indices once for all of them.
+const LONG: usize = 16;
+
 /// Elements as their bits, and those bits of which one is set if an element is not 0: all but the
 /// sign of a real number.
 #[derive(Clone, Copy, Debug)]
@@ -52,10 +55,27 @@ pub fn positions<B: Bits, I: Stored>(
             let mut at = first(chunk);
             let end = at + counts[chunk];
             let start = chunk * CHUNK;
-            if let [_] = sizes {
-                // SAFETY: the part of this chunk, within the one row.
-                let out = unsafe { out.part(at, end - at) };
-                along_one_axis(Elements { data: &data[start..], mask }, start, out);
+            if let [outer @ .., len] = sizes
+                && (outer.is_empty() || *len >= LONG)
+            {
+                let stop = data.len().min(start + CHUNK);
+                let mut i = start;
+                while i < stop {
+                    let (row, column) = (i / len, i % len);
+                    let next = stop.min((row + 1) * len);
+                    // SAFETY: what is left of the part of this chunk, within the last row.
+                    let last = unsafe { out.part(outer.len() * total + at, end - at) };
+                    let part = Elements { data: &data[i..next], mask };
+                    let found = along_one_axis(part, column, last);
+                    let mut rest = row;
+                    for (axis, size) in outer.iter().enumerate().rev() {
+                        // SAFETY: as above, within the row of this axis.
+                        let to = unsafe { out.part(axis * total + at, found) };
+                        to.fill(I::from_i64((rest % size) as i64));
+                        rest /= size;
+                    }
+                    (i, at) = (next, at + found);
+                }
                 continue;
             }
             for (i, value) in data[start..].iter().enumerate().take(CHUNK) {
@@ -80,18 +100,19 @@ pub fn positions<B: Bits, I: Stored>(
 }
 
 /// Writes the index of each element that is not 0 until `out` is full, without a branch per
-/// element. The first element has index `start`.
+/// element. The first element has index `start`. Returns how many there are.
 fn along_one_axis<B: Bits, I: Stored>(
     Elements { data, mask }: Elements<'_, B>,
     start: usize,
     out: &mut [I],
-) {
+) -> usize {
     let mut at = 0;
     for (i, value) in data.iter().enumerate() {
         let Some(slot) = out.get_mut(at) else { break };
         *slot = I::from_i64((start + i) as i64);
         at += usize::from(*value & mask != B::default());
     }
+    at
 }
 
 #[cfg(test)]
@@ -112,6 +133,25 @@ mod tests {
         let expected: Vec<usize> = (0..data.len()).filter(|i| data[*i] != 0.0).collect();
         let found = (0..total).map(|i| out[i] as usize * 150 + out[total + i] as usize);
         assert!(found.eq(expected.iter().copied()));
+    }
+
+    /// Rows long and short, over several chunks.
+    #[test]
+    fn every_axis_has_its_index() {
+        let data: Vec<u8> = (0..40_000).map(|i| u8::from(i * 7919 % 5 == 1)).collect();
+        let all = Elements { data: &data, mask: u8::MAX };
+        let threads = Threads::new(2);
+        let counts = count(&threads, all);
+        let total: usize = counts.iter().sum();
+        for sizes in [[50, 40, 20], [200, 100, 2], [1, 2, 20_000], [20_000, 2, 1]] {
+            let mut out = vec![0i64; 3 * total];
+            positions(&threads, &sizes, all, &counts, &mut out);
+            let at = |i: usize| (out[i] as usize, out[total + i] as usize, out[2 * total + i]);
+            let found =
+                (0..total).map(at).map(|(a, b, c)| (a * sizes[1] + b) * sizes[2] + c as usize);
+            assert!(found.eq((0..data.len()).filter(|i| data[*i] != 0)), "{sizes:?}");
+            assert!(out[2 * total..].iter().all(|c| *c < sizes[2] as i64));
+        }
     }
 
     #[test]
