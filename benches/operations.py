@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 # A feature map, tokens of a transformer, heads of attention, and the classes of a segmentation.
 MAP, TOKENS, HEADS, CLASSES = [1, 64, 112, 112], [1, 197, 768], [1, 12, 197, 197], [1, 21, 256, 256]
 
-# Indices that jump: tuples that name elements of a square, no two the same, and rows for each column.
+# Indices in random order: tuples that name elements of a square, no two the same, and rows for each column.
 SIDE = 1024
 PLACES = np.random.default_rng(1).permutation(SIDE * SIDE)
 SHUFFLED = np.stack(np.divmod(PLACES[:100_000], SIDE), axis=1).astype(np.int32)

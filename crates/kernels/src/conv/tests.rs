@@ -379,7 +379,7 @@ proptest! {
 
 /// A convolution that Winograd's algorithm computes.
 fn winograd() -> impl Strategy<Value = Convolution> {
-    let window = || (13usize..18, 0usize..3, 0usize..3);
+    let window = || (13usize..24, 0usize..3, 0usize..3);
     let depth = prop_oneof![
         Just(Window::NONE),
         (1usize..4, 2usize..4, 1usize..3, 1usize..3, 0isize..5).prop_map(

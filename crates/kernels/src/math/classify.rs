@@ -34,20 +34,21 @@ pub struct Patterns<B> {
 impl<B: Bits> Patterns<B> {
     /// The bits of a class in a type as wide as `B`, whose +∞ has the bits `infinity`.
     pub fn of(class: Class, infinity: i64) -> Patterns<B> {
-        // All bits but the sign, and the sign alone.
-        let sign = 1 << (8 * size_of::<B>() - 1);
-        let size = !sign;
+        let (zero, all, magnitude) = (B::all_if(false), B::all_if(true), B::MAGNITUDE);
+        // Finite numbers come before infinity, NaN behind it.
+        let [before, infinity, behind] = [infinity - 1, infinity, infinity + 1].map(B::from_i64);
         let (mask, first, last) = match class {
-            Class::Finite => (size, 0, infinity - 1),
-            Class::Nan => (size, infinity + 1, size),
-            Class::Infinite { negative: true, positive: true } => (size, infinity, infinity),
-            Class::Infinite { negative: false, positive: true } => (-1, infinity, infinity),
+            Class::Finite => (magnitude, zero, before),
+            Class::Nan => (magnitude, behind, magnitude),
+            Class::Infinite { negative: true, positive: true } => (magnitude, infinity, infinity),
+            Class::Infinite { negative: false, positive: true } => (all, infinity, infinity),
             Class::Infinite { negative: true, positive: false } => {
-                (-1, infinity | sign, infinity | sign)
+                let negative = infinity | !magnitude;
+                (all, negative, negative)
             }
-            Class::Infinite { negative: false, positive: false } => (0, 1, 1),
+            // An empty range.
+            Class::Infinite { negative: false, positive: false } => (all, all, zero),
         };
-        let [mask, first, last] = [mask, first, last].map(B::from_i64);
         Patterns { mask, first, last }
     }
 }

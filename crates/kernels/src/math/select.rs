@@ -1,12 +1,11 @@
 //! Select: elements of one tensor or another.
 
-use crate::base::num::Pod;
+use crate::base::num::{Bits, Pod};
 use crate::base::par::{Slice, Threads};
 use crate::math::broadcast::Broadcast;
 use crate::multiversion;
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::hint::black_box;
-use std::ops::{BitAnd, BitOr, Not};
 
 /// Takes each element from `then` where `condition` is not 0, else from `other`.
 ///
@@ -86,25 +85,6 @@ multiversion! {
         }
     }
 }
-
-/// An element as bits.
-trait Bits: Copy + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
-    /// All bits, or none.
-    fn all_if(chosen: bool) -> Self;
-}
-
-macro_rules! bits {
-    ($($t:ty),*) => {
-        $(impl Bits for $t {
-            #[inline(always)]
-            fn all_if(chosen: bool) -> $t {
-                <$t>::from(chosen).wrapping_neg()
-            }
-        })*
-    };
-}
-
-bits!(u8, u16, u32, u64);
 
 multiversion! {
     /// Takes `values` where the condition is `chosen`, and `number` elsewhere.

@@ -1,13 +1,14 @@
-//! ScatterElements with indices that jump. Each thread has rows or columns of indices of its own,
-//! which other threads' elements never meet: updates of an element stay in order.
+//! ScatterElements with indices in random order. Each thread has rows or columns of indices of its
+//! own, which name no element of another thread: updates of an element stay in order.
 
 use crate::base::num::{Pod, Stored, Wide};
 use crate::base::par::{Slice, Threads};
 use crate::math::arithmetic::Arithmetic;
 use crate::movement::indices::{IndexRows, Indices, OutOfRange, Row, normal};
-use crate::movement::scatter_indices::jumps;
+use crate::movement::scatter_indices::are_scattered;
 use Indices::{I32, I64};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Updates that are worth a second thread.
 const GRAIN: usize = 16 << 10;
@@ -99,7 +100,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Checks all indices. Tells whether the first ones jump.
+/// Checks all indices, unless the first are a run. Returns whether they are none.
 fn is_scattered<I: Copy + Sync + Into<i64>>(
     threads: &Threads,
     rows: &IndexRows,
@@ -109,20 +110,19 @@ fn is_scattered<I: Copy + Sync + Into<i64>>(
         return Ok(false);
     }
     let first = rows.row(0);
-    if !jumps(first, indices) {
+    if !are_scattered(first, indices) {
         return Ok(false);
     }
-    let mut wrong = vec![false; indices.len().div_ceil(GRAIN)];
     let size = first.size as u64;
     // From -size to size - 1.
     let outside = |index: &I| (*index).into().cast_unsigned().wrapping_add(size) >= 2 * size;
-    let is_wrong = |part: &[I]| part.iter().fold(false, |any, index| any | outside(index));
-    threads.par_chunks_mut(&mut wrong, 1, 1, |at, parts| {
-        for (wrong, part) in parts.iter_mut().zip(indices.chunks(GRAIN).skip(at)) {
-            *wrong = is_wrong(part);
+    let wrong = AtomicBool::new(false);
+    threads.par_ranges(indices.len(), GRAIN, |range| {
+        if indices[range].iter().fold(false, |any, index| any | outside(index)) {
+            wrong.store(true, Ordering::Relaxed);
         }
     });
-    if wrong.contains(&true) {
+    if wrong.into_inner() {
         indices.iter().try_for_each(|i| normal((*i).into(), first.size).map(|_| ()))?;
     }
     Ok(true)
@@ -224,7 +224,7 @@ mod tests {
             for (count, indices) in [(1, I64(&indices)), (3, I32(&narrow)), (2, I64(&indices))] {
                 let threads = &Threads::new(count);
                 let of = Elements::scattered(threads, (data, axis), sizes, indices);
-                let of = of.unwrap().expect("they jump");
+                let of = of.unwrap().expect("they are scattered");
                 let mut found = vec![1.5; all];
                 of.add(threads, &mut found, &updates);
                 assert!(found == sums, "{data:?} {axis}");

@@ -158,8 +158,8 @@ fn rise(row: Row, inner: usize) -> Option<i64> {
     }
 }
 
-/// Whether the first indices of a row name elements that are no run, as the others hardly will.
-pub(super) fn jumps<I: Copy + Into<i64>>(row: Row, indices: &[I]) -> bool {
+/// Whether the first indices of a row name elements that are no run. The others hardly will either.
+pub(super) fn are_scattered<I: Copy + Into<i64>>(row: Row, indices: &[I]) -> bool {
     indices.first_chunk::<GROUP>().is_some_and(|group| {
         rise(row, 1).is_none_or(|rise| neighbours(group, rise, row.size).is_none())
     })

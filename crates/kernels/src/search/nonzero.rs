@@ -12,7 +12,7 @@ const LONG: usize = 16;
 /// Elements as their bits, and those bits of which one is set if an element is not 0: all but the
 /// sign of a real number.
 #[derive(Clone, Copy, Debug)]
-pub struct Elements<'a, B> {
+pub struct Masked<'a, B> {
     /// The elements.
     pub data: &'a [B],
     /// The bits.
@@ -20,7 +20,7 @@ pub struct Elements<'a, B> {
 }
 
 /// The number of elements of each chunk that are not 0, for [`positions`].
-pub fn count<B: Bits>(threads: &Threads, Elements { data, mask }: Elements<'_, B>) -> Vec<usize> {
+pub fn count<B: Bits>(threads: &Threads, Masked { data, mask }: Masked<'_, B>) -> Vec<usize> {
     let mut counts = vec![0; data.len().div_ceil(CHUNK)];
     threads.par_chunks_mut(&mut counts, 1, 1, |first, counts| {
         for (i, count) in counts.iter_mut().enumerate() {
@@ -38,7 +38,7 @@ pub fn count<B: Bits>(threads: &Threads, Elements { data, mask }: Elements<'_, B
 pub fn positions<B: Bits, I: Stored>(
     threads: &Threads,
     sizes: &[usize],
-    Elements { data, mask }: Elements<'_, B>,
+    Masked { data, mask }: Masked<'_, B>,
     counts: &[usize],
     out: &mut [I],
 ) {
@@ -65,7 +65,7 @@ pub fn positions<B: Bits, I: Stored>(
                     let next = stop.min((row + 1) * len);
                     // SAFETY: what is left of the part of this chunk, within the last row.
                     let last = unsafe { out.part(outer.len() * total + at, end - at) };
-                    let part = Elements { data: &data[i..next], mask };
+                    let part = Masked { data: &data[i..next], mask };
                     let found = along_one_axis(part, column, last);
                     let mut rest = row;
                     for (axis, size) in outer.iter().enumerate().rev() {
@@ -102,7 +102,7 @@ pub fn positions<B: Bits, I: Stored>(
 /// Writes the index of each element that is not 0 until `out` is full, without a branch per
 /// element. The first element has index `start`. Returns how many there are.
 fn along_one_axis<B: Bits, I: Stored>(
-    Elements { data, mask }: Elements<'_, B>,
+    Masked { data, mask }: Masked<'_, B>,
     start: usize,
     out: &mut [I],
 ) -> usize {
@@ -125,7 +125,7 @@ mod tests {
         let data: Vec<f32> =
             (0..300 * 150).map(|i| if i % 7 == 3 { f32::NAN } else { -0.0 }).collect();
         let threads = Threads::new(2);
-        let bits = Elements { data: bytemuck::cast_slice(&data), mask: u32::MAX >> 1 };
+        let bits = Masked { data: bytemuck::cast_slice(&data), mask: u32::MAX >> 1 };
         let counts = count(&threads, bits);
         let total: usize = counts.iter().sum();
         let mut out = vec![0i32; 2 * total];
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn every_axis_has_its_index() {
         let data: Vec<u8> = (0..40_000).map(|i| u8::from(i * 7919 % 5 == 1)).collect();
-        let all = Elements { data: &data, mask: u8::MAX };
+        let all = Masked { data: &data, mask: u8::MAX };
         let threads = Threads::new(2);
         let counts = count(&threads, all);
         let total: usize = counts.iter().sum();
@@ -158,7 +158,7 @@ mod tests {
     fn one_axis_of_several_chunks() {
         let data: Vec<u8> = (0..40_000).map(|i| u8::from(i % 3 == 1 || i > 30_000)).collect();
         let threads = Threads::new(2);
-        let all = Elements { data: &data, mask: u8::MAX };
+        let all = Masked { data: &data, mask: u8::MAX };
         let counts = count(&threads, all);
         let expected: Vec<i64> = (0..40_000).filter(|i| data[*i as usize] != 0).collect();
         let mut out = vec![0i64; counts.iter().sum()];
@@ -172,7 +172,7 @@ mod tests {
     fn counts_that_no_chunk_has_are_refused() {
         let counts = [CHUNK + 1, 0];
         let mut out = vec![0i64; CHUNK + 1];
-        let all = Elements { data: &vec![1u8; CHUNK + 1], mask: u8::MAX };
+        let all = Masked { data: &vec![1u8; CHUNK + 1], mask: u8::MAX };
         positions(Threads::single(), &[CHUNK + 1], all, &counts, &mut out);
     }
 
@@ -180,7 +180,7 @@ mod tests {
     fn nothing_and_no_elements() {
         let mut out: [i64; 0] = [];
         for data in [&[0u8, 0][..], &[]] {
-            let all = Elements { data, mask: u8::MAX };
+            let all = Masked { data, mask: u8::MAX };
             let counts = count(Threads::single(), all);
             positions(Threads::single(), &[data.len()], all, &counts, &mut out);
         }

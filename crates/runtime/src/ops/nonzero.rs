@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use crate::tensor::dispatch::with_type;
 use infer::ops::nonzero::NonZero;
-use kernels::nonzero::{Elements, count, positions};
+use kernels::nonzero::{Masked, count, positions};
 use kernels::num::{Bits, Stored};
 use std::marker::PhantomData;
 
@@ -22,9 +22,8 @@ impl Lower for NonZero {
 }
 
 fn kernel<B: Bits, I: Stored>(element_type: ElementType) -> Box<dyn Kernel> {
-    let sign = 1 << (8 * size_of::<B>() - 1);
-    let mask = if element_type.is_real() { !sign } else { -1 };
-    Box::new(NonZeroKernel { mask: B::from_i64(mask), of: PhantomData::<I> })
+    let mask = if element_type.is_real() { B::MAGNITUDE } else { B::all_if(true) };
+    Box::new(NonZeroKernel { mask, of: PhantomData::<I> })
 }
 
 struct NonZeroKernel<B, I> {
@@ -35,7 +34,7 @@ struct NonZeroKernel<B, I> {
 
 impl<B: Bits, I: Stored> Kernel for NonZeroKernel<B, I> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let all = Elements { data: cx.input(0), mask: self.mask };
+        let all = Masked { data: cx.input(0), mask: self.mask };
         let sizes = if cx.sizes(0).is_empty() { &[1][..] } else { cx.sizes(0) };
         let counts = count(cx.threads(), all);
         cx.allocate(0, &[sizes.len(), counts.iter().sum()])?;

@@ -31,7 +31,7 @@ impl Lower for ScatterElementsUpdate {
     }
 }
 
-/// The kernel that follows indices one by one if they jump, for the commonest ways to combine
+/// The kernel that follows indices in random order one by one, for the commonest ways to combine
 /// elements, or `runs`.
 fn one_by_one(
     element_type: ElementType,
@@ -61,7 +61,7 @@ type Write<T> = fn(&Elements<'_>, &Threads, &mut [T], &[T]);
 struct OneByOne<T> {
     axis: usize,
     write: Write<T>,
-    /// For indices that do not jump.
+    /// For indices that name runs.
     runs: Box<dyn Kernel>,
 }
 

@@ -1,4 +1,4 @@
-//! Operations whose indices jump, against the definition, element by element.
+//! Operations on indices in random order, against the definition, element by element.
 
 use infer::Inputs;
 use ir::ElementType::{self, I32, I64};
@@ -9,7 +9,7 @@ const ROWS: usize = 40;
 const COLUMNS: usize = 60;
 
 /// Indices of both signs in range.
-fn jumping(count: usize, size: usize) -> Vec<i64> {
+fn shuffled(count: usize, size: usize) -> Vec<i64> {
     (0..count).map(|i| (i * 7919 % size) as i64 - (i % 2 * size) as i64).collect()
 }
 
@@ -61,7 +61,7 @@ fn elements_are_scattered() {
     for (axis, sizes) in [(0, [90, 50]), (1, [30, 80])] {
         let count = sizes[0] * sizes[1];
         let (size, updates) = ([ROWS, COLUMNS][axis], numbers(count, 0.7));
-        let indices = jumping(count, size);
+        let indices = shuffled(count, size);
         let (mut last, mut sums) = (data.clone(), data.clone());
         for (i, update) in updates.iter().enumerate() {
             let mut at = [i / sizes[1], i % sizes[1]];
@@ -87,7 +87,7 @@ fn elements_are_scattered() {
 #[test]
 fn tuples_name_elements() {
     let data = numbers(ROWS * COLUMNS, 0.3);
-    let pairs = jumping(500, ROWS).into_iter().zip(jumping(500, COLUMNS));
+    let pairs = shuffled(500, ROWS).into_iter().zip(shuffled(500, COLUMNS));
     let indices: Vec<i64> = pairs.flat_map(|(a, b)| [a, b]).collect();
     let updates = numbers(500, 0.7);
     let places = indices.as_chunks::<2>().0.iter();
@@ -111,7 +111,7 @@ fn tuples_name_elements() {
 #[test]
 fn wrong_indices_are_named() {
     let data = Tensor::from_vec(&[ROWS, COLUMNS], numbers(ROWS * COLUMNS, 0.3)).unwrap();
-    let mut indices = jumping(200, ROWS);
+    let mut indices = shuffled(200, ROWS);
     (indices[150], indices[160]) = (ROWS as i64, -1000);
     let list = |sizes: &[usize]| tensor(sizes, &indices, I64);
     let updates = |sizes: &[usize]| Tensor::from_vec(sizes, numbers(200, 1.0)).unwrap();

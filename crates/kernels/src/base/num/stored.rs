@@ -4,7 +4,7 @@ use super::float16::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::pod::Pod;
 use super::small_float::{F4E2M1, F8E4M3, F8E5M2, F8E8M0, Nf4};
 use half::{bf16, f16};
-use std::ops::BitAnd;
+use std::ops::{BitAnd, BitOr, Not};
 
 /// A type that conversions go through: `f32`, `f64`, `i64` or `u64`.
 pub trait Wide: Stored<Wide = Self> {
@@ -39,13 +39,31 @@ pub trait Stored: Pod {
     fn from_u64(value: u64) -> Self;
 }
 
-/// Unsigned integers, as which the bits of numbers are compared.
-pub trait Bits: Stored + PartialOrd + BitAnd<Output = Self> {}
+/// Unsigned integers, as which the bits of elements are compared and chosen.
+pub trait Bits:
+    Stored + PartialOrd + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self>
+{
+    /// All bits but the highest, which is the sign of a real number.
+    const MAGNITUDE: Self;
 
-impl Bits for u8 {}
-impl Bits for u16 {}
-impl Bits for u32 {}
-impl Bits for u64 {}
+    /// All bits, or none.
+    fn all_if(chosen: bool) -> Self;
+}
+
+macro_rules! bits {
+    ($($t:ty),*) => {
+        $(impl Bits for $t {
+            const MAGNITUDE: $t = <$t>::MAX >> 1;
+
+            #[inline(always)]
+            fn all_if(chosen: bool) -> $t {
+                <$t>::from(chosen).wrapping_neg()
+            }
+        })*
+    };
+}
+
+bits!(u8, u16, u32, u64);
 
 macro_rules! wide {
     ($($t:ty, $from:ident, $is_integer:literal);*) => {
