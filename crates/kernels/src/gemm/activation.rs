@@ -1,7 +1,6 @@
 //! Activations that take few enough instructions to be applied to sums in registers. Each formula
 //! is written once.
 
-use super::each_row::each_row;
 use crate::base::simd::Vector;
 use crate::math::unary::Unary;
 
@@ -47,23 +46,37 @@ impl Activation {
                 Activation::Identity => {}
                 Activation::Relu => {
                     let zero = V::zero();
-                    each_row!(R, i => for p in 0..P { x[i][p] = x[i][p].max(zero) });
+                    for i in 0..R {
+                        for p in 0..P {
+                            x[i][p] = x[i][p].max(zero)
+                        }
+                    }
                 }
                 Activation::Clamp(low, high) => {
                     let (low, high) = (V::splat(low), V::splat(high));
-                    each_row!(R, i => for p in 0..P { x[i][p] = high.min(low.max(x[i][p])) });
+                    for i in 0..R {
+                        for p in 0..P {
+                            x[i][p] = high.min(low.max(x[i][p]))
+                        }
+                    }
                 }
                 Activation::LeakyRelu(alpha) => {
                     let alpha = V::splat(alpha);
-                    each_row!(R, i => for p in 0..P { x[i][p] = x[i][p].mul(alpha).max(x[i][p]) });
+                    for i in 0..R {
+                        for p in 0..P {
+                            x[i][p] = x[i][p].mul(alpha).max(x[i][p])
+                        }
+                    }
                 }
                 Activation::HSwish(factor) => {
                     let [three, zero, six] = [V::splat(3.0), V::zero(), V::splat(6.0)];
                     let factor = V::splat(factor);
-                    each_row!(R, i => for p in 0..P {
-                        let gate = x[i][p].add(three).max(zero).min(six).mul(factor);
-                        x[i][p] = x[i][p].mul(gate);
-                    });
+                    for i in 0..R {
+                        for p in 0..P {
+                            let gate = x[i][p].add(three).max(zero).min(six).mul(factor);
+                            x[i][p] = x[i][p].mul(gate);
+                        }
+                    }
                 }
             }
         }

@@ -11,7 +11,6 @@ mod block_diagonal;
 mod dequant;
 mod driver;
 mod dynamic;
-mod each_row;
 mod element_wise;
 mod gemv;
 mod grouped;

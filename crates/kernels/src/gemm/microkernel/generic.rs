@@ -1,8 +1,8 @@
-//! The f32 microkernel: some rows of A times a panel of B, with all sums in registers.
+//! The f32 microkernel: some rows of A times a panel of B, with all sums in registers. Loops over
+//! its rows and vectors have constant lengths, so that the compiler unrolls them.
 
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Vector, opaque};
-use crate::gemm::each_row::each_row;
 use crate::gemm::microkernel::args::{MAX_ROWS, MicrokernelArgs};
 use crate::gemm::output::Out;
 use crate::gemm::pack::a_conflict;
@@ -55,12 +55,12 @@ unsafe fn add_term<V: Vector, const R: usize, const P: usize>(
         for p in 0..P {
             columns[p] = V::load(b.add(p * V::LANES));
         }
-        each_row!(R, i => {
+        for i in 0..R {
             let a = V::splat(*a(i));
             for p in 0..P {
                 sums[i][p] = a.fma(columns[p], sums[i][p]);
             }
-        });
+        }
     }
 }
 
@@ -131,8 +131,8 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
 /// Rows that are addressed from one pointer.
 const ROWS_PER_POINTER: usize = 4;
 
-// `each_row!` and four pointers reach this many rows.
-const _: () = assert!(MAX_ROWS <= 14 && MAX_ROWS <= 4 * ROWS_PER_POINTER);
+// Four pointers reach this many rows.
+const _: () = assert!(MAX_ROWS <= 4 * ROWS_PER_POINTER);
 
 /// A block whose rows lie at a fixed stride, so that few registers address all of them.
 ///
@@ -275,39 +275,59 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
     // SAFETY: the caller's promise; only the first columns are read and written.
     unsafe {
         if !out.earlier.is_null() {
-            each_row!(R, i => for p in 0..P {
-                let earlier = V::load(out.earlier.wrapping_add((i * P + p) * lanes));
-                sums[i][p] = sums[i][p].add(earlier);
-            });
+            for i in 0..R {
+                for p in 0..P {
+                    let earlier = V::load(out.earlier.wrapping_add((i * P + p) * lanes));
+                    sums[i][p] = sums[i][p].add(earlier);
+                }
+            }
         }
         if !bias.is_null() {
             let mut values = [V::zero(); P];
             for p in 0..P {
                 values[p] = V::load_masked(bias.wrapping_add(p * lanes), count(p));
             }
-            each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(values[p]) });
+            for i in 0..R {
+                for p in 0..P {
+                    sums[i][p] = sums[i][p].add(values[p])
+                }
+            }
         }
         if !add.is_null() {
             let at = |i: usize, p: usize| add.wrapping_add(i * stride + p * lanes);
             if is_whole {
-                each_row!(R, i => for p in 0..P { sums[i][p] = sums[i][p].add(V::load(at(i, p))) });
+                for i in 0..R {
+                    for p in 0..P {
+                        sums[i][p] = sums[i][p].add(V::load(at(i, p)))
+                    }
+                }
             } else {
-                each_row!(R, i => for p in 0..P {
-                    sums[i][p] = sums[i][p].add(V::load_masked(at(i, p), count(p)));
-                });
+                for i in 0..R {
+                    for p in 0..P {
+                        sums[i][p] = sums[i][p].add(V::load_masked(at(i, p), count(p)));
+                    }
+                }
             }
         }
         activation.apply(&mut sums);
         if V::ROUNDS && out.is_bf16 {
-            each_row!(R, i => for p in 0..P {
-                sums[i][p].store_bf16(out.bf16_at(i, p, lanes), count(p));
-            });
+            for i in 0..R {
+                for p in 0..P {
+                    sums[i][p].store_bf16(out.bf16_at(i, p, lanes), count(p));
+                }
+            }
         } else if is_whole {
-            each_row!(R, i => for p in 0..P { sums[i][p].store(out.at(i, p, lanes)) });
+            for i in 0..R {
+                for p in 0..P {
+                    sums[i][p].store(out.at(i, p, lanes))
+                }
+            }
         } else {
-            each_row!(R, i => for p in 0..P {
-                sums[i][p].store_masked(out.at(i, p, lanes), count(p));
-            });
+            for i in 0..R {
+                for p in 0..P {
+                    sums[i][p].store_masked(out.at(i, p, lanes), count(p));
+                }
+            }
         }
     }
 }

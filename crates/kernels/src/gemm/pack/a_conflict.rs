@@ -7,7 +7,6 @@
 //! common.
 
 use crate::base::simd::{Vector, opaque};
-use crate::gemm::each_row::each_row;
 use crate::gemm::microkernel::args::MicrokernelArgs;
 use crate::gemm::prefetch::LINE;
 use std::mem::MaybeUninit;
@@ -97,12 +96,12 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
                     for p in 0..P {
                         columns[p] = V::load(b.add(p * V::LANES));
                     }
-                    each_row!(R, i => {
+                    for i in 0..R {
                         let a = V::splat(*element.add(i * LINE));
                         for p in 0..P {
                             sums[i][p] = a.fma(columns[p], sums[i][p]);
                         }
-                    });
+                    }
                     V::load((*row).add(soon)).store(to);
                     (row, to) = (row.add(1), to.add(LINE));
                     (b, element) = (b.add(P * V::LANES), element.add(1));
