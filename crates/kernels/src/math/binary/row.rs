@@ -44,6 +44,10 @@ multiversion! {
     }
 }
 
+/// Elements that begin with a cache line, so that no vector of them lies in two.
+#[repr(align(64))]
+struct Group<const LANES: usize, T>([T; LANES]);
+
 /// Computes a row in groups of lanes.
 ///
 /// # Safety
@@ -53,44 +57,28 @@ pub(super) unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>
     let Row { a, b, out, len, steps } = row;
     debug_assert!(a.is_aligned() && b.is_aligned() && out.is_aligned());
     debug_assert!(steps.iter().all(|step| *step <= 1));
+    let whole = len - len % LANES;
+    // Groups of an operand of one element are copies of it, so that one loop is compiled for all.
+    let (copies_of_a, copies_of_b);
     // SAFETY: the caller's promise. Loops, not iterators: only what is inlined here is compiled for
     // the instruction set.
     unsafe {
+        let (mut groups_of_a, mut groups_of_b) = (a, b);
+        if whole > 0 && steps[0] == 0 {
+            copies_of_a = Group([*a; LANES]);
+            groups_of_a = copies_of_a.0.as_ptr();
+        }
+        if whole > 0 && steps[1] == 0 {
+            copies_of_b = Group([*b; LANES]);
+            groups_of_b = copies_of_b.0.as_ptr();
+        }
         let load = |p: *const T, i: usize| p.add(i).cast::<[T; LANES]>().read_unaligned();
-        let whole = len - len % LANES;
-        match steps {
-            [1, 1] => {
-                for i in (0..whole).step_by(LANES) {
-                    group::<LANES, T, U, F>(load(a, i), load(b, i), out.add(i));
-                }
-                for i in whole..len {
-                    *out.add(i) = F::apply(*a.add(i), *b.add(i));
-                }
-            }
-            [1, _] => {
-                let y = *b;
-                for i in (0..whole).step_by(LANES) {
-                    group::<LANES, T, U, F>(load(a, i), [y; LANES], out.add(i));
-                }
-                for i in whole..len {
-                    *out.add(i) = F::apply(*a.add(i), y);
-                }
-            }
-            [_, 1] => {
-                let x = *a;
-                for i in (0..whole).step_by(LANES) {
-                    group::<LANES, T, U, F>([x; LANES], load(b, i), out.add(i));
-                }
-                for i in whole..len {
-                    *out.add(i) = F::apply(x, *b.add(i));
-                }
-            }
-            _ => {
-                let value = F::apply(*a, *b);
-                for i in 0..len {
-                    *out.add(i) = value;
-                }
-            }
+        for i in (0..whole).step_by(LANES) {
+            let (x, y) = (load(groups_of_a, i * steps[0]), load(groups_of_b, i * steps[1]));
+            group::<LANES, T, U, F>(x, y, out.add(i));
+        }
+        for i in whole..len {
+            *out.add(i) = F::apply(*a.add(i * steps[0]), *b.add(i * steps[1]));
         }
     }
 }
