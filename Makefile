@@ -7,16 +7,17 @@ CORPUS ?= ../shared
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
 
-# What stands beside the code is tested with each further instruction set of the machine, and so is what plans
-# pack, in the same executables: the kernels alone would be built anew, for fewer features of what they need.
-# The first tests use the widest; the others need fewer random cases. AMX is emulated where
-# AVX512-BF16 is there and AMX is not.
+# What stands beside the kernels and the runtime is tested with each further instruction set of the machine, and so
+# is what plans pack, in the same executables: `irrun` is named so that packages have the same features. The first
+# tests use the widest; the others need fewer random cases. AMX is emulated where AVX512-BF16 is there and AMX is not.
+# Nothing is kept for building parts anew, a tenth less from cold; `cargo test` keeps it.
 cpu_has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 FURTHER = portable $(call cpu_has,avx512vl,avx2) $(call cpu_has,avx512_bf16,avx512 amx)
+test: export CARGO_INCREMENTAL = 0
 test:
 	cargo test --workspace
-	set -e; for isa in $(FURTHER); do \
-		PROPTEST_CASES=24 IRRUN_ISA=$$isa cargo test --quiet --workspace --lib --test prepack; done
+	set -e; for isa in $(FURTHER); do PROPTEST_CASES=24 IRRUN_ISA=$$isa \
+		cargo test --quiet -p irrun -p irrun-runtime -p irrun-kernels --lib --test prepack; done
 
 # The pages of `irrun graph` in a headless Chromium, which IRRUN_BROWSER=… names where PATH does not. MODEL=…
 # tries the page of a model of one's own, too, and tells how long it took to open.
