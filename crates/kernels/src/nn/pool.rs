@@ -5,7 +5,7 @@
 //! among threads; the order of each fold depends on the windows only.
 
 use crate::base::num::{Stored, Wide as _, bf16, f16};
-use crate::base::par::{Slice, Threads};
+use crate::base::par::Threads;
 use crate::gemm::Window;
 use crate::math::arithmetic::Arithmetic as _;
 use crate::multiversion;
@@ -161,8 +161,8 @@ impl Pool {
         GRAIN.div_ceil(down.saturating_add(along).max(1))
     }
 
-    /// As [`Pooling::Max`], with the position of each maximum (the first, if there are several) in
-    /// a tensor of all planes, modulo `modulus`.
+    /// As [`Pooling::Max`], to the bit, with the position of each maximum (the first, if there are
+    /// several) in a tensor of all planes, modulo `modulus`.
     ///
     /// # Panics
     /// As [`Pool::run`].
@@ -173,35 +173,27 @@ impl Pool {
         from: &[T],
         (to, indices): (&mut [T], &mut [I]),
     ) {
+        // Of equal zeros of both signs, the first along rows need not be the one of `run`.
+        self.run(threads, Pooling::Max, from, to);
         let row = self.check(from.len(), to.len());
         assert_eq!(to.len(), indices.len());
-        let rows = to.len().checked_div(row).unwrap_or(0);
-        let (to, indices) = (Slice::new(to), Slice::new(indices));
-        threads.par_ranges(rows, self.grain(), |range| {
-            // SAFETY: different rows are different elements, all within the slices.
-            let (to, indices) = unsafe {
-                let (at, len) = (range.start * row, range.len() * row);
-                (to.part(at, len), indices.part(at, len))
-            };
-            let rows = to.chunks_exact_mut(row).zip(indices.chunks_exact_mut(row));
-            for (row, (to, indices)) in range.zip(rows) {
-                self.arg_max_row(row, from, to, |i, at| {
-                    indices[i] = I::from_i64((at % modulus.max(1)) as i64);
-                });
+        threads.par_chunks_mut(indices, row, self.grain() * row, |first, part| {
+            for (i, indices) in part.chunks_exact_mut(row).enumerate() {
+                self.arg_max_row(first + i, from, indices, modulus.max(1));
             }
         });
     }
 
-    fn arg_max_row<T: Pooled>(
+    fn arg_max_row<T: Pooled, I: Stored>(
         &self,
         row: usize,
         from: &[T],
-        to: &mut [T],
-        mut found: impl FnMut(usize, usize),
+        indices: &mut [I],
+        modulus: usize,
     ) {
         let width = &self.axes[2];
         let (plane, windows) = self.row(row);
-        for (i, (to, window)) in to.iter_mut().zip(&width.windows).enumerate() {
+        for (index, window) in indices.iter_mut().zip(&width.windows) {
             let (mut best, mut place) = (self.lowest::<T>(), plane * self.plane().0);
             for line in self.lines(plane, windows) {
                 for at in window.positions(width.step) {
@@ -211,8 +203,7 @@ impl Pool {
                     }
                 }
             }
-            *to = best.narrow();
-            found(i, place);
+            *index = I::from_i64((place % modulus) as i64);
         }
     }
 
@@ -514,6 +505,10 @@ mod tests {
                 let first = window.iter().find(|at| from[**at] == max[i]);
                 prop_assert!(first.is_none_or(|at| *at == places[i] as usize));
             }
+            let zeros: Vec<f32> = from.iter().map(|x| if *x < 50.0 { -0.0 } else { 0.0 }).collect();
+            pool.run(&threads, Pooling::Max, &zeros, &mut max);
+            pool.arg_max(&threads, usize::MAX, &zeros, (&mut same, &mut places));
+            prop_assert!(same.iter().zip(&max).all(|(x, y)| x.to_bits() == y.to_bits()));
         }
     }
 
