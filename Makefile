@@ -2,6 +2,9 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
+# Nothing is kept for building parts anew, which takes a tenth less from cold; `cargo test` keeps it.
+export CARGO_INCREMENTAL = 0
+
 .PHONY: run test browser embedding digests mutations mutations-openvino fuzz hunt faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
@@ -10,10 +13,8 @@ run:
 # What stands beside the kernels and the runtime is tested with each further instruction set of the machine, and so
 # is what plans pack, in the same executables: `irrun` is named so that packages have the same features. The first
 # tests use the widest; the others need fewer random cases. AMX is emulated where AVX512-BF16 is there and AMX is not.
-# Nothing is kept for building parts anew, a tenth less from cold; `cargo test` keeps it.
 cpu_has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 FURTHER = portable $(call cpu_has,avx512vl,avx2) $(call cpu_has,avx512_bf16,avx512 amx)
-test: export CARGO_INCREMENTAL = 0
 test:
 	cargo test --workspace
 	set -e; for isa in $(FURTHER); do PROPTEST_CASES=24 IRRUN_ISA=$$isa \
