@@ -2,7 +2,7 @@
 # environment of their own, bench-env.
 CORPUS ?= ../shared
 
-# Nothing is kept for building parts anew, which takes a tenth less from cold; `cargo test` keeps it.
+# Without incremental compilation, which takes a tenth more from cold; `cargo test` has it.
 export CARGO_INCREMENTAL = 0
 
 .PHONY: run test browser embedding digests mutations mutations-openvino fuzz hunt faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64

@@ -44,7 +44,7 @@ multiversion! {
     }
 }
 
-/// Elements that begin with a cache line, so that no vector of them lies in two.
+/// A group of elements, aligned so that no vector load crosses a cache line.
 #[repr(align(64))]
 struct Group<const LANES: usize, T>([T; LANES]);
 
@@ -58,7 +58,7 @@ pub(super) unsafe fn lanes<const LANES: usize, T: Pod, U: Pod, F: Formula<T, U>>
     debug_assert!(a.is_aligned() && b.is_aligned() && out.is_aligned());
     debug_assert!(steps.iter().all(|step| *step <= 1));
     let whole = len - len % LANES;
-    // Groups of an operand of one element are copies of it, so that one loop is compiled for all.
+    // An operand of one element is broadcast to a group, so that one loop is compiled for all.
     let (copies_of_a, copies_of_b);
     // SAFETY: the caller's promise. Loops, not iterators: only what is inlined here is compiled for
     // the instruction set.
