@@ -21,7 +21,17 @@ pub trait Arithmetic: Wide + PartialOrd {
     /// Remainder with the sign of `b`.
     fn rem_floor(self, b: Self) -> Self;
 
-    /// [`rem`](Arithmetic::rem) without branches, and whether it holds for these operands.
+    /// [`div`](Arithmetic::div) without branches, and whether it holds for these operands.
+    fn div_fast(self, b: Self) -> (Self, bool) {
+        (self.div(b), true)
+    }
+
+    /// [`div_trunc`](Arithmetic::div_trunc) without branches, and whether it holds.
+    fn div_trunc_fast(self, b: Self) -> (Self, bool) {
+        (self.div_trunc(b), true)
+    }
+
+    /// [`rem`](Arithmetic::rem) without branches, and whether it holds.
     fn rem_fast(self, b: Self) -> (Self, bool) {
         (self.rem(b), true)
     }
@@ -203,8 +213,6 @@ fn log2(x: f64) -> f64 {
 /// 2 to a power, to 44 bits; beyond the range of f32, a number that rounds to 0 or infinity.
 #[inline(always)]
 fn exp2(x: f64) -> f64 {
-    /// 1.5 · 2^52: adding it rounds to an integer, in the low bits of the sum.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
     let y = if x < -160.0 { -160.0 } else { x };
     let y = if y > 130.0 { 130.0 } else { y };
     let rounded = y + ROUND;
@@ -218,8 +226,11 @@ fn exp2(x: f64) -> f64 {
 }
 
 macro_rules! integer_arithmetic {
-    ($t:ty, |$a:ident, $b:ident| $div:expr, |$c:ident, $d:ident| $rem:expr, |$e:ident| $negative:expr) => {
+    ($t:ty, |$a:ident, $b:ident| $div:expr, |$c:ident, $d:ident| $rem:expr,
+     |$e:ident| $negative:expr, $($rest:tt)*) => {
         impl Arithmetic for $t {
+            $($rest)*
+
             #[inline(always)]
             fn add(self, b: Self) -> Self {
                 self.wrapping_add(b)
@@ -301,7 +312,7 @@ macro_rules! integer_arithmetic {
     };
 }
 
-integer_arithmetic!(
+integer_arithmetic! {
     i64,
     |a, b| {
         let q = a.wrapping_div(b);
@@ -311,9 +322,70 @@ integer_arithmetic!(
         let r = a.wrapping_rem(b);
         if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
     },
-    |e| e < 0
-);
-integer_arithmetic!(u64, |a, b| a / b, |a, b| a % b, |_e| false);
+    |e| e < 0,
+    #[inline(always)]
+    fn div_fast(self, b: i64) -> (i64, bool) {
+        let of = Division::new(self, b);
+        let is_above = of.rest * of.divisor < 0.0;
+        of.value(if is_above { of.quotient - 1.0 } else { of.quotient })
+    }
+
+    #[inline(always)]
+    fn div_trunc_fast(self, b: i64) -> (i64, bool) {
+        let of = Division::new(self, b);
+        let step = if of.dividend * of.divisor < 0.0 { -1.0 } else { 1.0 };
+        let is_beyond = of.rest * of.dividend < 0.0;
+        of.value(if is_beyond { of.quotient - step } else { of.quotient })
+    }
+
+    #[inline(always)]
+    fn rem_fast(self, b: i64) -> (i64, bool) {
+        let of = Division::new(self, b);
+        let step = of.divisor.abs().copysign(of.dividend);
+        of.value(if of.rest * of.dividend < 0.0 { of.rest + step } else { of.rest })
+    }
+
+    #[inline(always)]
+    fn rem_floor_fast(self, b: i64) -> (i64, bool) {
+        let of = Division::new(self, b);
+        of.value(if of.rest * of.divisor < 0.0 { of.rest + of.divisor } else { of.rest })
+    }
+}
+
+integer_arithmetic! { u64, |a, b| a / b, |a, b| a % b, |_e| false, }
+
+/// 1.5 · 2^52: adding it rounds to an integer, in the low bits of the sum.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
+/// A division of integers of 32 bits in f64: no CPU divides vectors of integers.
+struct Division {
+    dividend: f64,
+    divisor: f64,
+    /// The nearest integer. What f64 rounds off the exact quotient is less than its distance from
+    /// any integer that it does not equal.
+    quotient: f64,
+    /// The dividend less the quotient times the divisor, exact; of either sign.
+    rest: f64,
+    /// Whether the operands are of 32 bits.
+    holds: bool,
+}
+
+impl Division {
+    #[inline(always)]
+    fn new(a: i64, b: i64) -> Division {
+        let holds = (i64::from(a as i32) == a) & (i64::from(b as i32) == b);
+        let (dividend, divisor) = (f64::from(a as i32), f64::from(b as i32));
+        let quotient = (dividend / divisor + ROUND) - ROUND;
+        Division { dividend, divisor, quotient, rest: dividend - quotient * divisor, holds }
+    }
+
+    /// A whole number below 2^51 as an integer, or 0 if the divisor is 0.
+    #[inline(always)]
+    fn value(&self, whole: f64) -> (i64, bool) {
+        let value = (whole + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i64;
+        (if self.divisor == 0.0 { 0 } else { value }, self.holds)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -333,6 +405,27 @@ mod tests {
             others += u32::from(found != nearest);
         }
         assert!(others < 20, "{others} are not the nearest");
+    }
+
+    /// Where both hold 32 bits, and the limits of these.
+    #[test]
+    fn integers_are_divided_in_f64() {
+        let near = [0, i64::from(i32::MAX), i64::from(i32::MIN), 1 << 20, 46_341, 1000, -7];
+        let all: Vec<i64> = near.iter().flat_map(|x| (-3..=3).map(move |d| x + d)).collect();
+        for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))) {
+            let holds = [a, b].iter().all(|x| i32::try_from(*x).is_ok());
+            let expected = if b == 0 {
+                [0; 4]
+            } else {
+                [a.div_euclid(b) - i64::from(b < 0 && a % b != 0), a / b, a % b, (a % b + b) % b]
+            };
+            let found = [a.div_fast(b), a.div_trunc_fast(b), a.rem_fast(b), a.rem_floor_fast(b)];
+            assert!(found.iter().all(|(_, of_32_bits)| *of_32_bits == holds));
+            if holds {
+                assert_eq!(found.map(|(value, _)| value), expected, "{a} by {b}");
+            }
+            assert_eq!([a.div(b), a.div_trunc(b), a.rem(b), a.rem_floor(b)], expected, "{a}, {b}");
+        }
     }
 
     #[test]

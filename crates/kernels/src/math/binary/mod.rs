@@ -39,7 +39,9 @@ macro_rules! formulas {
                 $narrow($body)
             }
 
-            $(#[inline(always)]
+            $(const HAS_FAST: bool = true;
+
+            #[inline(always)]
             fn apply_fast(a: T, b: T) -> (formulas!(@ $out, T), bool) {
                 let ($a, $b) = (a.widen(), b.widen());
                 let (value, holds) = $fast;
@@ -89,16 +91,32 @@ pub trait Lane: Stored<Wide: Arithmetic> {
 }
 
 impl Lane for f64 {}
-impl Lane for i32 {}
-impl Lane for i64 {}
 impl Lane for u64 {}
 impl Lane for Bool {}
 
 impl Lane for f32 {
     unsafe fn row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
-        vector_row::<U, F>(row);
+        vector_row::<f32, U, F>(row);
     }
 }
+
+/// Only what gains most is compiled for each instruction set.
+macro_rules! integer_lanes {
+    ($($t:ty)*) => {
+        $(impl Lane for $t {
+            unsafe fn row<U: Pod, F: Formula<$t, U>>(row: Row<$t, U>) {
+                if F::HAS_FAST {
+                    vector_row::<$t, U, F>(row);
+                } else {
+                    // SAFETY: the caller's promise.
+                    unsafe { lanes::<NARROW_LANES, $t, U, F>(row) }
+                }
+            }
+        })*
+    };
+}
+
+integer_lanes!(i32 i64);
 
 /// Two inputs and an output. The output may be the memory of an input that is read once, from its
 /// first element to its last.
@@ -338,9 +356,9 @@ formulas! {
     /// Product.
     Multiply |a, b| a.mul(b);
     /// Quotient; integers round down.
-    Divide |a, b| a.div(b);
+    Divide |a, b| a.div(b), fast a.div_fast(b);
     /// Quotient; integers round towards zero.
-    DivideTruncated |a, b| a.div_trunc(b);
+    DivideTruncated |a, b| a.div_trunc(b), fast a.div_trunc_fast(b);
     /// Remainder with the sign of the dividend.
     Mod |a, b| a.rem(b), fast a.rem_fast(b);
     /// Remainder with the sign of the divisor.

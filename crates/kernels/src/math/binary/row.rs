@@ -15,6 +15,9 @@ pub trait Formula<T: Pod, U: Pod> {
     /// The value for one pair.
     fn apply(a: T, b: T) -> U;
 
+    /// Whether [`Formula::apply_fast`] is a formula of its own, made for wide vectors.
+    const HAS_FAST: bool = false;
+
     /// The value for most pairs, without branches, and whether it is that of [`Formula::apply`].
     #[inline(always)]
     fn apply_fast(a: T, b: T) -> (U, bool) {
@@ -37,10 +40,10 @@ pub struct Row<T, U> {
 pub(super) type RowFn<T, U> = unsafe fn(Row<T, U>);
 
 multiversion! {
-    /// Computes a row of f32.
-    pub(super) fn vector_row<U: Pod, F: Formula<f32, U>>(row: Row<f32, U>) {
+    /// Computes a row in vectors.
+    pub(super) fn vector_row<T: Pod, U: Pod, F: Formula<T, U>>(row: Row<T, U>) {
         // SAFETY: the promise of `Lane::row`, the only caller.
-        unsafe { lanes::<WIDE_LANES, f32, U, F>(row) }
+        unsafe { lanes::<WIDE_LANES, T, U, F>(row) }
     }
 }
 
