@@ -17,7 +17,7 @@ cpu_has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 FURTHER = portable $(call cpu_has,avx512vl,avx2) $(call cpu_has,avx512_bf16,avx512 amx)
 test:
 	cargo test --workspace
-	set -e; for isa in $(FURTHER); do PROPTEST_CASES=24 IRRUN_ISA=$$isa \
+	set -e; for isa in $(FURTHER); do PROPTEST_CASES=16 IRRUN_ISA=$$isa \
 		cargo test --quiet -p irrun -p irrun-runtime -p irrun-kernels --lib --test prepack; done
 
 # The pages of `irrun graph` in a headless Chromium, which IRRUN_BROWSER=… names where PATH does not. MODEL=…
