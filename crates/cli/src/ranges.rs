@@ -10,8 +10,8 @@ use rayon::prelude::*;
 
 /// Sizes that are tried of a range in `--shape`: all, where there are no more.
 const TRIED: usize = 64;
-/// The same for `--range`, which asks for it.
-const TRIED_WHEN_ASKED: usize = 65_536;
+/// The same for `--range`, which asks for it. Fuzzing tries more ranges in place of more sizes.
+const TRIED_WHEN_ASKED: usize = if cfg!(fuzzing) { 256 } else { 65_536 };
 /// Sizes that are tried of a dim that `--range` leaves open, from 1 on.
 const TRIED_OF_OPEN: usize = 64;
 /// Of threads that try them: as much as a process begins with, since bodies lie in each other.
