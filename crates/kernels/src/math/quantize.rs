@@ -234,22 +234,29 @@ pub enum Quantizers<'a> {
     Columns(ColumnQuantizers<'a>),
 }
 
+/// Scales and shifts of columns that have absorbed quantizers, and what is left of these.
+#[derive(Clone, Debug)]
+pub struct Requantization {
+    /// A factor for each column.
+    pub scales: Vec<f32>,
+    /// What is added to each column once it is scaled.
+    pub shifts: Vec<f32>,
+    /// The quantizer of all columns behind it: it clamps and rounds.
+    pub to: Quantizer,
+}
+
 impl Quantizers<'_> {
-    /// Scales and shifts of columns, combined with these quantizers, and the quantizer that is
-    /// left: it clamps and rounds. `None` if a number is not finite or there are fewer quantizers.
-    pub fn combined(
-        self,
-        scales: &[f32],
-        shifts: &[f32],
-    ) -> Option<(Vec<f32>, Vec<f32>, Quantizer)> {
+    /// Scales and shifts of columns that absorb these quantizers. `None` if a number is not finite
+    /// or there are fewer quantizers.
+    pub fn combined(self, scales: &[f32], shifts: &[f32]) -> Option<Requantization> {
         let of = |column: usize| match self {
             Quantizers::Uniform(to) => Some((-to.low, to.factor, to.most)),
             Quantizers::Columns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
                 Some((*add.get(column)?, *factor.get(column)?, most))
             }
         };
-        let mut to = Quantizer { low: 0.0, factor: 1.0, most: 0.0 };
-        let mut combined = (Vec::with_capacity(scales.len()), Vec::with_capacity(scales.len()));
+        let to = Quantizer { low: 0.0, factor: 1.0, most: 0.0 };
+        let mut combined = Requantization { scales: Vec::new(), shifts: Vec::new(), to };
         for (column, (scale, shift)) in scales.iter().zip(shifts).enumerate() {
             let (add, factor, most) = of(column)?;
             let scale = (f64::from(*scale) * f64::from(factor)) as f32;
@@ -257,11 +264,11 @@ impl Quantizers<'_> {
             if !scale.is_finite() || !shift.is_finite() {
                 return None;
             }
-            combined.0.push(scale);
-            combined.1.push(shift);
-            to.most = most;
+            combined.scales.push(scale);
+            combined.shifts.push(shift);
+            combined.to.most = most;
         }
-        Some((combined.0, combined.1, to))
+        Some(combined)
     }
 
     /// Whether clamping the elements to `low..=high` first changes no quantized value.
@@ -357,7 +364,8 @@ mod tests {
         let uniform = Quantizers::Uniform(Quantizer::new(-1.0, 3.0, 256).unwrap());
         let (scales, shifts) = ([0.25f32, 0.5, 0.125], [0.1f32, -0.2, -1.5]);
         for (quantizers, limits) in [(columns, limits), (uniform, [limits[0]; 3])] {
-            let (by, add, to) = quantizers.combined(&scales, &shifts).unwrap();
+            let combined = quantizers.combined(&scales, &shifts).unwrap();
+            let Requantization { scales: by, shifts: add, to } = combined;
             assert!(to.is_of_whole_numbers());
             for sum in -40..40 {
                 for c in 0..3 {

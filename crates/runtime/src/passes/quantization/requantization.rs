@@ -8,7 +8,7 @@ use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, Quantize};
 use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
-use kernels::quantize::{ColumnQuantizers, Quantizers};
+use kernels::quantize::{ColumnQuantizers, Quantizers, Requantization};
 use kernels::unary::Unary;
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn folded(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
         Some(input) => constant(input)?.to_vec(),
         None => vec![0.0; scales.len()],
     };
-    let (scales, shifts, to) = quantizers.combined(scales, &shifts)?;
+    let Requantization { scales, shifts, to } = quantizers.combined(scales, &shifts)?;
     let mut rest = rest.to_vec();
     match rest.first_mut() {
         Some(PostOp::Quantize { to: own, .. }) => *own = to,
