@@ -2,7 +2,7 @@
 
 use super::kernel::{self, WIDTH};
 use super::pack::DynamicPanels;
-use super::rows::{GROUP, QuantizedRows};
+use super::rows::{GROUP, MOST_ROWS, QuantizedRows, most_rows, padded};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::gemm::post_ops::finish;
@@ -26,13 +26,15 @@ impl Gemm<'_> {
     ) {
         let Lhs::Rows { values, stride } = self.a else { panic!("A are no rows") };
         let (m, k, width) = (self.m, self.k, panels.width());
-        let (mut bytes, mut factors) = (scratch.take(m * k), scratch.take(2 * m * (k / GROUP)));
+        let elements = padded(m) * k;
+        let (mut bytes, mut factors) =
+            (scratch.take(elements), scratch.take(2 * (elements / GROUP)));
         let a = QuantizedRows::new(&mut bytes, &mut factors, k, panels.order());
-        let a = a.quantize(threads, values, stride);
+        let a = a.quantize(threads, (values, stride), m);
         let across = self.n.div_ceil(width);
         let is_small = m * self.n * k <= GRAIN;
         let down = if is_small { 1 } else { (TASKS_PER_THREAD * threads.count()).div_ceil(across) };
-        let rows = m.div_ceil(down).next_multiple_of(kernel::most_rows());
+        let rows = m.div_ceil(down).next_multiple_of(most_rows());
         let down = m.div_ceil(rows);
         let is_widened = rows >= WIDENED_ROWS && panels.panel(0).is_packed();
         let len = if is_widened { panels.panel(0).widened_len() } else { 0 };
@@ -45,10 +47,10 @@ impl Gemm<'_> {
             let panel = panels.panel(first);
             let panel = if is_widened { panel.widen(widened) } else { panel };
             let (columns, rows) = (first..self.n.min(first + width), row..m.min(row + rows));
-            for row in rows.clone().step_by(kernel::most_rows()) {
-                let mut sums = [[0f32; WIDTH]; kernel::MOST_ROWS];
-                let count = (rows.end - row).min(kernel::most_rows());
-                kernel::multiply(panel, &a.rows(row..row + count), &mut sums);
+            let mut sums = [[0f32; WIDTH]; MOST_ROWS];
+            for row in rows.clone().step_by(most_rows()) {
+                let count = (rows.end - row).min(most_rows());
+                kernel::multiply(panel, &a.block(row, count), &mut sums);
                 for (i, sums) in sums[..count].iter().enumerate() {
                     // SAFETY: `check` has shown that it is within C, and tasks are disjoint parts
                     // of it.

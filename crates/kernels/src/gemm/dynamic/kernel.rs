@@ -4,7 +4,7 @@ use super::dot::{Dot4, Plain};
 #[cfg(target_arch = "x86_64")]
 use super::dot::{Madd256, Vnni256, Vnni512};
 use super::pack::DynamicPanel;
-use super::rows::{GROUP, RowGroups};
+use super::rows::{GROUP, MOST_ROWS, PackedRows, block_rows};
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
@@ -12,36 +12,28 @@ use crate::base::isa::isa;
 use crate::base::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]
 use crate::base::simd::Portable;
-use crate::base::simd::{Integral, Vector, prefetch};
+use crate::base::simd::{Integral, Vector, opaque_index, prefetch};
 use crate::gemm::tuning::DEQUANT_PREFETCH;
 
 /// The most columns of a panel.
 pub(super) const WIDTH: usize = 32;
 
-/// The most rows of a block on any instruction set.
-pub(super) const MOST_ROWS: usize = 8;
-
-/// The most rows of a block: as many as fit the registers.
-pub(super) fn most_rows() -> usize {
-    match isa() {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => MOST_ROWS,
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 | Isa::Avx512 | Isa::Amx => 2,
-        _ => 2,
-    }
-}
+/// Up to this many rows, the dot products of all vectors of columns fit the registers. Those of
+/// more rows are computed vector by vector.
+const FEW_ROWS: usize = 4;
 
 /// The sums of a block.
 pub(super) type Sums = [[f32; WIDTH]; MOST_ROWS];
 
-/// Multiplies rows, at most [`most_rows`], by a panel.
+/// Multiplies a block of rows by a panel. Sums of other rows stay as they are, and all do if `k` is
+/// 0.
 ///
 /// # Panics
-/// When there are more rows, or `k` differs from the panel's.
-pub(super) fn multiply(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+/// When there are other numbers of rows, or `k` differs from the panel's.
+pub(super) fn multiply(panel: DynamicPanel<'_>, a: &PackedRows<'_>, sums: &mut Sums) {
     let layout = panel.layout;
-    assert!(a.count() <= most_rows() && a.k == layout.k && layout.width <= WIDTH);
+    assert!(a.count() == block_rows(a.count()) && a.k == layout.k && layout.width <= WIDTH);
+    assert!(a.factors.len() == 2 * a.count() * (a.k / GROUP));
     assert!(panel.bytes.len() >= layout.len() && layout.group.is_multiple_of(GROUP));
     if a.count() == 0 || a.k == 0 {
         return;
@@ -68,13 +60,13 @@ pub(super) fn multiply(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Su
 /// As [`rows`], with AVX512-VNNI.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-unsafe fn vnni512(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+unsafe fn vnni512(panel: DynamicPanel<'_>, a: &PackedRows<'_>, sums: &mut Sums) {
     debug_assert!(Isa::Avx512.is_available() && is_x86_feature_detected!("avx512vnni"));
     // SAFETY: the caller's promise.
     unsafe {
         match a.count() {
             1 => rows::<Vnni512, 2, 1>(panel, a, sums),
-            2..=4 => rows::<Vnni512, 2, 4>(panel, a, sums),
+            4 => rows::<Vnni512, 2, 4>(panel, a, sums),
             _ => rows::<Vnni512, 2, MOST_ROWS>(panel, a, sums),
         }
     }
@@ -84,7 +76,7 @@ unsafe fn vnni512(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
 /// As [`rows`], with AVX-VNNI.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avxvnni")]
-unsafe fn vnni256(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+unsafe fn vnni256(panel: DynamicPanel<'_>, a: &PackedRows<'_>, sums: &mut Sums) {
     debug_assert!(Isa::Avx2.is_available() && is_x86_feature_detected!("avxvnni"));
     // SAFETY: the caller's promise.
     unsafe {
@@ -99,7 +91,7 @@ unsafe fn vnni256(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
 /// As [`rows`], with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn madd256<const P: usize>(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+unsafe fn madd256<const P: usize>(panel: DynamicPanel<'_>, a: &PackedRows<'_>, sums: &mut Sums) {
     debug_assert!(Isa::Avx2.is_available());
     // SAFETY: the caller's promise.
     unsafe {
@@ -112,61 +104,93 @@ unsafe fn madd256<const P: usize>(panel: DynamicPanel<'_>, a: &RowGroups<'_>, su
 
 /// # Safety
 /// As [`rows`].
-unsafe fn plain(panel: DynamicPanel<'_>, a: &RowGroups<'_>, sums: &mut Sums) {
+unsafe fn plain(panel: DynamicPanel<'_>, a: &PackedRows<'_>, sums: &mut Sums) {
     debug_assert!(a.count() > 0 && a.k == panel.layout.k);
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(target_arch = "aarch64")]
-        rows::<Plain<Neon>, 4, 2>(panel, a, sums);
+        match a.count() {
+            1 => rows::<Plain<Neon>, 4, 1>(panel, a, sums),
+            _ => rows::<Plain<Neon>, 4, 2>(panel, a, sums),
+        }
         #[cfg(not(target_arch = "aarch64"))]
-        rows::<Plain<Portable>, 2, 2>(panel, a, sums);
+        match a.count() {
+            1 => rows::<Plain<Portable>, 2, 1>(panel, a, sums),
+            _ => rows::<Plain<Portable>, 2, 2>(panel, a, sums),
+        }
     }
 }
 
-/// Up to `R` rows times a panel of `P` vectors. Missing rows repeat the last one.
+/// `R` rows times a panel of `P` vectors.
 ///
 /// # Safety
-/// The instruction set of `D` is available; there are 1 to `R` rows; they and the panel have the
-/// same `k`, a multiple of the group.
+/// The instruction set of `D` is available; there are `R` rows; they and the panel have the same
+/// `k`, a multiple of the group.
 #[inline(always)]
 unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     panel: DynamicPanel<'_>,
-    a: &RowGroups<'_>,
+    a: &PackedRows<'_>,
+    to: &mut Sums,
+) {
+    debug_assert!(a.count() == R && a.k == panel.layout.k);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if panel.is_packed() {
+            rows_of::<D, P, R, true>(panel, a, to)
+        } else {
+            rows_of::<D, P, R, false>(panel, a, to)
+        }
+    }
+}
+
+/// As [`rows`]; `PACKED` if two weights share a byte.
+///
+/// # Safety
+/// As [`rows`].
+#[inline(always)]
+unsafe fn rows_of<D: Dot4, const P: usize, const R: usize, const PACKED: bool>(
+    panel: DynamicPanel<'_>,
+    a: &PackedRows<'_>,
     to: &mut Sums,
 ) {
     const { assert!(R <= MOST_ROWS) };
-    let (layout, last) = (panel.layout, a.count() - 1);
-    let is_packed = panel.is_packed();
-    let lanes = D::Floats::LANES;
-    debug_assert!(a.count() <= R && a.k == layout.k && layout.width == P * lanes);
+    let (layout, lanes) = (panel.layout, D::Floats::LANES);
+    debug_assert!(a.count() == R && a.k == layout.k && layout.width == P * lanes);
     debug_assert!(panel.bytes.len() >= layout.len() && layout.groups() * layout.group == a.k);
-    debug_assert_eq!(a.factors.len(), 2 * a.count() * (a.k / GROUP));
-    let row: [usize; R] = std::array::from_fn(|i| i.min(last));
+    debug_assert_eq!(a.factors.len(), 2 * R * (a.k / GROUP));
+    let stride = 4 * P * lanes;
     // SAFETY: the caller's promise: panels have parameters for each group and column, rows for each
     // of their groups.
     unsafe {
-        let bytes = row.map(|i| a.bytes.as_ptr().add(i * a.k));
-        let factors = row.map(|i| a.factors.as_ptr().add(2 * i * (a.k / GROUP)));
-        let mut sums = [[D::Floats::zero(); P]; R];
         let mut weights = panel.bytes.as_ptr().add(layout.elements());
+        let (mut bytes, mut factors) = (a.bytes.as_ptr(), a.factors.as_ptr());
+        let mut sums = [[D::Floats::zero(); P]; R];
         for group in 0..layout.groups() {
             let mut of_group = [[D::Floats::zero(); P]; R];
             let mut totals = [0f32; R];
-            for part in group * layout.group / GROUP..(group + 1) * layout.group / GROUP {
-                let a = bytes.map(|row| row.add(part * GROUP));
-                let dots = if is_packed {
-                    nibbles::<D, P, R>(&mut weights, a)
-                } else {
-                    whole::<D, P, R>(&mut weights, a)
-                };
-                for i in 0..R {
-                    let [scale, total] = *factors[i].add(2 * part).cast::<[f32; 2]>();
-                    for p in 0..P {
-                        let (dots, scale) = (D::floats(dots[i][p]), D::Floats::splat(scale));
-                        of_group[i][p] = dots.fma(scale, of_group[i][p]);
+            for _ in 0..layout.group / GROUP {
+                let scale = |i: usize| D::Floats::splat(*factors.add(i));
+                if R <= FEW_ROWS {
+                    let dots = dots::<D, P, R, PACKED>(weights, stride, bytes);
+                    for i in 0..R {
+                        for p in 0..P {
+                            of_group[i][p] = D::floats(dots[i][p]).fma(scale(i), of_group[i][p]);
+                        }
                     }
-                    totals[i] += total;
+                } else {
+                    for p in 0..P {
+                        let vector = weights.add(4 * p * lanes);
+                        let dots = dots::<D, 1, R, PACKED>(vector, stride, bytes);
+                        for i in 0..R {
+                            of_group[i][p] = D::floats(dots[i][0]).fma(scale(i), of_group[i][p]);
+                        }
+                    }
                 }
+                for i in 0..R {
+                    totals[i] += *factors.add(R + i);
+                }
+                weights = weights.add(lines::<PACKED>() * stride);
+                (bytes, factors) = (bytes.add(GROUP * R), factors.add(2 * R));
             }
             for p in 0..P {
                 let column = group * layout.width + p * lanes;
@@ -178,7 +202,7 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
                 }
             }
         }
-        for i in 0..=last {
+        for i in 0..R {
             for p in 0..P {
                 sums[i][p].store(to[i].as_mut_ptr().add(p * lanes));
             }
@@ -186,70 +210,50 @@ unsafe fn rows<D: Dot4, const P: usize, const R: usize>(
     }
 }
 
-/// Sums of a group of 8-bit elements.
+/// Sums of a group of `R` rows for `Q` vectors of columns. The weights of each four terms are lines
+/// of vectors, `stride` bytes apart; with 4 bits a line has those of eight.
 ///
 /// # Safety
 /// As [`rows`], for this group.
 #[inline(always)]
-unsafe fn whole<D: Dot4, const P: usize, const R: usize>(
-    weights: &mut *const u8,
-    a: [*const i8; R],
-) -> [[D::Sums; P]; R] {
-    debug_assert!(!weights.is_null() && a.iter().all(|row| !row.is_null()));
+unsafe fn dots<D: Dot4, const Q: usize, const R: usize, const PACKED: bool>(
+    mut weights: *const u8,
+    stride: usize,
+    mut a: *const i8,
+) -> [[D::Sums; Q]; R] {
+    debug_assert!(!weights.is_null() && !a.is_null());
+    let ahead = |at: *const u8| prefetch(at.wrapping_add(DEQUANT_PREFETCH).cast());
+    let lines = lines::<PACKED>();
+    // With many rows a loop: LLVM would unroll it and load more than the registers hold.
+    let count = if R > FEW_ROWS { opaque_index(lines) } else { lines };
     // SAFETY: the caller's promise.
     unsafe {
-        let mut dots = [[D::zero(); P]; R];
-        for term in (0..GROUP).step_by(4) {
-            for p in 0..P {
-                let columns = D::load(weights.add(4 * p * D::Floats::LANES));
-                for i in 0..R {
-                    dots[i][p] = D::add(dots[i][p], columns, a[i].add(term));
+        let mut dots = [[D::zero(); Q]; R];
+        for _ in 0..count {
+            for q in 0..Q {
+                let at = weights.add(4 * q * D::Floats::LANES);
+                ahead(at);
+                if PACKED {
+                    let [low, high] = D::load_nibbles(at);
+                    for i in 0..R {
+                        dots[i][q] = D::add(dots[i][q], low, a.add(4 * i));
+                        dots[i][q] = D::add(dots[i][q], high, a.add(4 * (R + i)));
+                    }
+                } else {
+                    let columns = D::load(at);
+                    for i in 0..R {
+                        dots[i][q] = D::add(dots[i][q], columns, a.add(4 * i));
+                    }
                 }
             }
-            next::<D, P>(weights);
+            weights = weights.wrapping_add(stride);
+            a = a.add(GROUP / lines * R);
         }
         dots
     }
 }
 
-/// Sums of a group of 4-bit elements.
-///
-/// # Safety
-/// As [`rows`], for this group.
-#[inline(always)]
-unsafe fn nibbles<D: Dot4, const P: usize, const R: usize>(
-    weights: &mut *const u8,
-    a: [*const i8; R],
-) -> [[D::Sums; P]; R] {
-    debug_assert!(!weights.is_null() && a.iter().all(|row| !row.is_null()));
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut dots = [[D::zero(); P]; R];
-        for term in (0..GROUP).step_by(8) {
-            for p in 0..P {
-                let [low, high] = D::load_nibbles(weights.add(4 * p * D::Floats::LANES));
-                for i in 0..R {
-                    dots[i][p] = D::add(dots[i][p], low, a[i].add(term));
-                    dots[i][p] = D::add(dots[i][p], high, a[i].add(term + 4));
-                }
-            }
-            next::<D, P>(weights);
-        }
-        dots
-    }
-}
-
-/// Advances to the next row of lanes, and prefetches a later one.
-///
-/// # Safety
-/// The next row is within the panel, or at its end.
-#[inline(always)]
-unsafe fn next<D: Dot4, const P: usize>(weights: &mut *const u8) {
-    debug_assert!(!weights.is_null());
-    let bytes = 4 * P * D::Floats::LANES;
-    for line in (0..bytes).step_by(64) {
-        prefetch(weights.wrapping_add(DEQUANT_PREFETCH + line).cast());
-    }
-    // SAFETY: the caller's promise.
-    *weights = unsafe { weights.add(bytes) };
+/// Lines of weights in a group.
+const fn lines<const PACKED: bool>() -> usize {
+    if PACKED { GROUP / 8 } else { GROUP / 4 }
 }

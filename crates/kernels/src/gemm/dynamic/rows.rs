@@ -1,12 +1,17 @@
 //! Quantizes rows of A.
 
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 use crate::base::par::{Slice, Threads};
-use crate::base::simd::opaque_index;
+use crate::base::simd::{opaque_index, opaque_ref};
 use crate::multiversion;
-use std::ops::Range;
 
 /// Elements along k of A that share a scale.
 pub(super) const GROUP: usize = 32;
+
+/// Bytes along k that one lane of the microkernel multiplies.
+const LANE: usize = 4;
 
 /// Elements that are worth a second thread.
 const GRAIN: usize = 1 << 14;
@@ -20,6 +25,29 @@ pub(super) enum TermOrder {
     Nibbles,
 }
 
+/// The most rows of a block on any instruction set.
+pub(super) const MOST_ROWS: usize = 8;
+
+/// The most rows of a block: as many as fit the registers.
+pub(super) fn most_rows() -> usize {
+    match isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => MOST_ROWS,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 | Isa::Avx512 | Isa::Amx => 2,
+        _ => 2,
+    }
+}
+
+/// Rows that the microkernel computes of `rows` rows, at most [`most_rows`].
+pub(super) fn block_rows(rows: usize) -> usize {
+    match rows {
+        0 | 1 => rows,
+        2..=4 => most_rows().min(4),
+        _ => most_rows(),
+    }
+}
+
 /// Memory for quantized rows.
 pub(super) struct QuantizedRows<'a> {
     bytes: &'a mut [i8],
@@ -28,33 +56,43 @@ pub(super) struct QuantizedRows<'a> {
     order: TermOrder,
 }
 
-/// Quantized rows: for each group of a row its bytes, its scale, and the sum of its bytes times the
-/// scale.
+/// As many as `rows` rows become, since the last block is padded with rows of zeros to those that
+/// the microkernel computes.
+pub(super) fn padded(rows: usize) -> usize {
+    let rest = rows % most_rows();
+    rows - rest + block_rows(rest)
+}
+
+/// Quantized rows in blocks. Each group along k of a block has four bytes of every row, the next
+/// four of every row, and so on. Its factors are the scales of the rows and then, for each row, the
+/// sum of its bytes times the scale.
 #[derive(Clone, Copy)]
-pub(super) struct RowGroups<'a> {
+pub(super) struct PackedRows<'a> {
     pub(super) bytes: &'a [i8],
-    /// Pairs of scale and scaled sum.
     pub(super) factors: &'a [f32],
     pub(super) k: usize,
 }
 
-impl<'a> RowGroups<'a> {
-    /// Some of the rows.
-    pub(super) fn rows(&self, rows: Range<usize>) -> RowGroups<'a> {
-        let factors = 2 * (self.k / GROUP);
-        RowGroups {
+impl<'a> PackedRows<'a> {
+    /// The block of `count` rows that begins at row `first`.
+    pub(super) fn block(&self, first: usize, count: usize) -> PackedRows<'a> {
+        let (rows, factors) = (first..first + block_rows(count), 2 * (self.k / GROUP));
+        PackedRows {
             bytes: &self.bytes[rows.start * self.k..rows.end * self.k],
             factors: &self.factors[rows.start * factors..rows.end * factors],
             k: self.k,
         }
     }
 
+    /// Rows with padding.
     pub(super) fn count(&self) -> usize {
         self.bytes.len().checked_div(self.k).unwrap_or_default()
     }
 }
 
 impl<'a> QuantizedRows<'a> {
+    /// Of [`padded`] rows.
+    ///
     /// # Panics
     /// When `k` is not a multiple of [`GROUP`].
     pub(super) fn new(
@@ -67,22 +105,42 @@ impl<'a> QuantizedRows<'a> {
         QuantizedRows { bytes, factors, k, order }
     }
 
-    /// Quantizes rows that are `stride` elements apart.
-    pub(super) fn quantize(self, threads: &Threads, a: &[f32], stride: usize) -> RowGroups<'a> {
+    /// Quantizes `count` rows that are `stride` elements apart.
+    pub(super) fn quantize(
+        self,
+        threads: &Threads,
+        (a, stride): (&[f32], usize),
+        count: usize,
+    ) -> PackedRows<'a> {
         let QuantizedRows { bytes, factors, k, order } = self;
-        let groups = k / GROUP;
-        let count = bytes.len().checked_div(k).unwrap_or_default();
+        let most = most_rows();
         let (to, parts) = (Slice::new(bytes), Slice::new(factors));
-        threads.par_ranges(count, GRAIN.div_ceil(k + 1), |rows| {
-            for row in rows {
-                // SAFETY: rows are disjoint parts.
+        threads.par_ranges(count.div_ceil(most), GRAIN.div_ceil(most * k + 1), |blocks| {
+            for first in blocks.map(|block| block * most) {
+                let rows = most.min(count - first);
+                let (at, block, groups) = (first * k, block_rows(rows), 2 * k / GROUP);
+                // SAFETY: blocks are disjoint parts.
                 let (bytes, factors) =
-                    unsafe { (to.part(row * k, k), parts.part(2 * row * groups, 2 * groups)) };
-                quantize_row(&a[row * stride..][..k], order, bytes, factors);
+                    unsafe { (to.part(at, block * k), parts.part(first * groups, block * groups)) };
+                if rows < block {
+                    bytes.fill(0);
+                    factors.fill(0.0);
+                }
+                for row in 0..rows {
+                    let from = &a[(first + row) * stride..][..k];
+                    quantize_row(from, order, Place { row, rows: block }, bytes, factors);
+                }
             }
         });
-        RowGroups { bytes, factors, k }
+        PackedRows { bytes, factors, k }
     }
+}
+
+/// A row of a block.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    rows: usize,
 }
 
 /// Magic number: added to an f32 that is not large, it rounds it to an integer, ties to even, in
@@ -90,9 +148,12 @@ impl<'a> QuantizedRows<'a> {
 const TO_INTEGER: f32 = 12_582_912.0;
 
 multiversion! {
-    fn quantize_row(row: &[f32], order: TermOrder, bytes: &mut [i8], factors: &mut [f32]) {
-        let (groups, factors) = (bytes.as_chunks_mut::<GROUP>().0, factors.as_chunks_mut::<2>().0);
-        for (group, (bytes, factors)) in groups.iter_mut().zip(factors).enumerate() {
+    fn quantize_row(
+        row: &[f32], order: TermOrder, at: Place, bytes: &mut [i8], factors: &mut [f32],
+    ) {
+        let lanes = bytes.as_chunks_mut::<LANE>().0.chunks_exact_mut(at.rows * (GROUP / LANE));
+        let factors = factors.chunks_exact_mut(2 * at.rows);
+        for (group, (lanes, factors)) in lanes.zip(factors).enumerate() {
             let row: &[f32; GROUP] = &row.as_chunks().0[opaque_index(group)];
             // For non-negative floats, the order of the bits is that of the values, with NaN last.
             let bits = row.iter().fold(0, |most, x| x.abs().to_bits().max(most));
@@ -101,15 +162,38 @@ multiversion! {
             // Zeros, and numbers so small that the inverse is infinite.
             let inverse = if inverse.is_finite() { inverse } else { 0.0 };
             let scale = if largest.is_finite() { largest / 127.0 } else { f32::NAN };
-            let quantized = row.map(|x| (x * inverse + TO_INTEGER).to_bits() as i8);
-            let sum: i32 = quantized.iter().map(|q| i32::from(*q)).sum();
-            *factors = [scale, scale * sum as f32];
-            *bytes = match order {
-                TermOrder::Plain => quantized,
-                TermOrder::Nibbles => std::array::from_fn(|i| {
-                    quantized[i / 8 * 8 + i % 4 * 2 + i % 8 / 4]
-                }),
-            };
+            let mut integers = [0i32; GROUP];
+            for (integer, x) in integers.iter_mut().zip(row) {
+                *integer = i32::from((x * inverse + TO_INTEGER).to_bits() as i8);
+            }
+            // In memory here and below: else the compiler moves and adds them one by one.
+            let integers = opaque_ref(&integers);
+            let sum: i32 = integers.iter().sum();
+            factors[at.row] = scale;
+            factors[at.rows + at.row] = scale * sum as f32;
+            let mut quantized = [0i8; GROUP];
+            quantized.iter_mut().zip(integers).for_each(|(q, integer)| *q = *integer as i8);
+            for (i, eight) in opaque_ref(&quantized).as_chunks::<8>().0.iter().enumerate() {
+                let eight = u64::from_le_bytes(eight.map(i8::cast_unsigned));
+                let ordered = match order {
+                    TermOrder::Plain => eight,
+                    TermOrder::Nibbles => even_first(eight),
+                };
+                for half in 0..2 {
+                    let lane = ((ordered >> (32 * half)) as u32).to_le_bytes();
+                    lanes[(2 * i + half) * at.rows + at.row] = lane.map(u8::cast_signed);
+                }
+            }
         }
     }
+}
+
+/// The bytes at even positions, then those at odd ones, the first in the low bits.
+#[inline(always)]
+fn even_first(bytes: u64) -> u64 {
+    let swapped = |x: u64, of: u64, by: u32| {
+        let differing = (x ^ x >> by) & of;
+        x ^ differing ^ differing << by
+    };
+    swapped(swapped(bytes, 0x0000_ff00_0000_ff00, 8), 0x0000_0000_ffff_0000, 16)
 }
