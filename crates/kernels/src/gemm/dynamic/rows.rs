@@ -56,8 +56,7 @@ pub(super) struct QuantizedRows<'a> {
     order: TermOrder,
 }
 
-/// As many as `rows` rows become, since the last block is padded with rows of zeros to those that
-/// the microkernel computes.
+/// The number of rows with those of zeros that pad the last block to what the microkernel computes.
 pub(super) fn padded(rows: usize) -> usize {
     let rest = rows % most_rows();
     rows - rest + block_rows(rest)
@@ -136,7 +135,7 @@ impl<'a> QuantizedRows<'a> {
     }
 }
 
-/// A row of a block.
+/// A row of a block of `rows` rows.
 #[derive(Clone, Copy)]
 struct Place {
     row: usize,
