@@ -48,7 +48,7 @@ impl Activation {
                     let zero = V::zero();
                     for i in 0..R {
                         for p in 0..P {
-                            x[i][p] = x[i][p].max(zero)
+                            x[i][p] = x[i][p].max(zero);
                         }
                     }
                 }
@@ -56,7 +56,7 @@ impl Activation {
                     let (low, high) = (V::splat(low), V::splat(high));
                     for i in 0..R {
                         for p in 0..P {
-                            x[i][p] = high.min(low.max(x[i][p]))
+                            x[i][p] = high.min(low.max(x[i][p]));
                         }
                     }
                 }
@@ -64,7 +64,7 @@ impl Activation {
                     let alpha = V::splat(alpha);
                     for i in 0..R {
                         for p in 0..P {
-                            x[i][p] = x[i][p].mul(alpha).max(x[i][p])
+                            x[i][p] = x[i][p].mul(alpha).max(x[i][p]);
                         }
                     }
                 }

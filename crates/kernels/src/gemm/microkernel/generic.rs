@@ -289,7 +289,7 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
             }
             for i in 0..R {
                 for p in 0..P {
-                    sums[i][p] = sums[i][p].add(values[p])
+                    sums[i][p] = sums[i][p].add(values[p]);
                 }
             }
         }
@@ -298,7 +298,7 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
             if is_whole {
                 for i in 0..R {
                     for p in 0..P {
-                        sums[i][p] = sums[i][p].add(V::load(at(i, p)))
+                        sums[i][p] = sums[i][p].add(V::load(at(i, p)));
                     }
                 }
             } else {
@@ -319,7 +319,7 @@ pub(crate) unsafe fn store<V: Vector, const R: usize, const P: usize>(
         } else if is_whole {
             for i in 0..R {
                 for p in 0..P {
-                    sums[i][p].store(out.at(i, p, lanes))
+                    sums[i][p].store(out.at(i, p, lanes));
                 }
             }
         } else {

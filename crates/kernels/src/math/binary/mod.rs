@@ -100,7 +100,7 @@ impl Lane for f32 {
     }
 }
 
-/// Only what gains most is compiled for each instruction set.
+/// Formulas that are made for wide vectors are compiled for each instruction set, others once.
 macro_rules! integer_lanes {
     ($($t:ty)*) => {
         $(impl Lane for $t {
