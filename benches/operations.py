@@ -17,6 +17,10 @@ SHUFFLED = np.stack(np.divmod(PLACES[:100_000], SIDE), axis=1).astype(np.int32)
 COLUMNS = (PLACES % SIDE).reshape(SIDE, SIDE)
 
 
+# What integers are divided by, none of them 0.
+DIVISORS = np.random.default_rng(2).integers(1, 1000, MAP)
+
+
 def i64(*values):
     return np.array(values, np.int64)
 
@@ -117,6 +121,8 @@ OPERATIONS = [
     ('Interpolate, nearest', resized('nearest', 2), [[1, 64, 80, 80]]),
     ('Power, -0.5', power(-0.5), [MAP]), ('Power, 1.7', power(1.7), [MAP]), ('Exp', op.exp, [MAP]), ('Erf', op.erf, [MAP]),
     ('Sin', op.sin, [MAP]), ('Mod', op.mod, [MAP, MAP]), ('Add', op.add, [MAP, MAP]),
+    ('Divide, i32', lambda x: op.divide(x, DIVISORS.astype(np.int32)), [MAP], np.int32),
+    ('FloorMod, i64', lambda x: op.floor_mod(x, DIVISORS), [MAP], np.int64),
     ('Multiply, gates', op.multiply, [MAP, [1, 64, 1, 1]]), ('Gated branches', gated, [[1, 56, 56, 64]] * 3),
     ('Select', lambda a, b: op.select(op.greater(a, b), a, b), [MAP, MAP]),
     ('CumSum', lambda x: op.cum_sum(x, np.int64(3)), [MAP]),
