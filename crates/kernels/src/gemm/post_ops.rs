@@ -23,7 +23,7 @@ pub enum PostOpOf<C, M, B, Q> {
     Multiply(Operand<C, M>),
     /// Divides.
     Divide(Operand<C, M>),
-    /// Adds dequantized values, `q · scale + low`.
+    /// Adds dequantized values, `q · scale + low`, each rounded once.
     AddQuantized {
         /// The quantized values.
         values: B,
@@ -34,7 +34,7 @@ pub enum PostOpOf<C, M, B, Q> {
     },
     /// Applies a function.
     Apply(Unary),
-    /// Quantizes and dequantizes: `q · scale + low`.
+    /// Quantizes and dequantizes: `q · scale + low`, rounded once.
     Quantize {
         /// The quantized value of an element.
         to: Quantizer,
@@ -89,7 +89,7 @@ impl<'a, T> Strided<'a, T> {
     }
 
     /// Whether it has `rows` rows of `columns` elements.
-    fn reaches(self, rows: usize, columns: usize) -> bool {
+    pub(crate) fn reaches(self, rows: usize, columns: usize) -> bool {
         let last = rows.saturating_sub(1).saturating_mul(self.stride);
         self.values.len() >= last.saturating_add(columns)
     }
@@ -401,7 +401,7 @@ multiversion! {
     fn add_quantized(line: &mut [f32], quantized: &[u8], values: (f32, f32)) {
         let (scale, low) = values;
         for (x, q) in line.iter_mut().zip(quantized) {
-            *x += f32::from(*q) * scale + low;
+            *x += f32::from(*q).mul_add(scale, low);
         }
     }
 }

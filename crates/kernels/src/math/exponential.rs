@@ -7,9 +7,6 @@ use std::f32::consts::LOG2_E;
 
 /// A function of vectors.
 pub(crate) trait Function: Copy {
-    /// Whether it returns its argument.
-    const IS_IDENTITY: bool = false;
-
     /// Applies it to each lane.
     ///
     /// # Safety
@@ -37,19 +34,6 @@ impl Exponential {
             }
             _ => None,
         }
-    }
-}
-
-/// `x`, unchanged.
-#[derive(Clone, Copy)]
-pub(crate) struct Identity;
-
-impl Function for Identity {
-    const IS_IDENTITY: bool = true;
-
-    #[inline(always)]
-    unsafe fn apply<V: Integral>(self, x: V) -> V {
-        x
     }
 }
 

@@ -38,8 +38,19 @@ impl Quantizer {
         (factor > 0.0 && is_near && quantizer.factor.is_normal()).then_some(quantizer)
     }
 
+    /// The factor that scales numbers to quantized values, and the quantizer of numbers that have
+    /// been multiplied by it.
+    pub fn scaling(self) -> (f32, Quantizer) {
+        (self.factor, Quantizer { low: self.low * self.factor, factor: 1.0, ..self })
+    }
+
+    /// The lowest number, and the quantizer of numbers that it has been subtracted from.
+    pub fn offset(self) -> (f32, Quantizer) {
+        (self.low, Quantizer { low: 0.0, ..self })
+    }
+
     /// Whether it only clamps and rounds.
-    pub(crate) fn is_of_whole_numbers(self) -> bool {
+    pub fn is_of_whole_numbers(self) -> bool {
         self.low == 0.0 && self.factor == 1.0
     }
 
@@ -86,13 +97,14 @@ pub(crate) fn clamp_quantized<V: Vector>(scaled: V, most: f32) -> V {
     unsafe { scaled.max(V::zero()).min(V::splat(most)) }
 }
 
+/// Adding it to a number from 0 to 2^22 leaves no fractional bits.
+pub(crate) const WHOLE_OFFSET: f32 = 1.5 * (1 << 23) as f32;
+
 /// Rounds numbers from 0 to 2^22 to integers, ties to even.
 #[inline(always)]
 pub(crate) fn whole<V: Vector>(x: V) -> V {
-    /// Adding it to such a number leaves no fractional bits.
-    const WHOLE: f32 = 1.5 * (1 << 23) as f32;
     // SAFETY: a vector is there, and so is its instruction set.
-    unsafe { x.add(V::splat(WHOLE)).add(V::splat(-WHOLE)) }
+    unsafe { x.add(V::splat(WHOLE_OFFSET)).add(V::splat(-WHOLE_OFFSET)) }
 }
 
 multiversion! {
@@ -105,10 +117,10 @@ multiversion! {
 }
 
 multiversion! {
-    /// Quantizes each element and dequantizes it: `quantized · scale + low`.
+    /// Quantizes each element and dequantizes it: `quantized · scale + low`, rounded once.
     pub(crate) fn quantize_dequantize(to: Quantizer, scale: f32, low: f32, values: &mut [f32]) {
         for value in values {
-            *value = to.quantized(*value) * scale + low;
+            *value = to.quantized(*value).mul_add(scale, low);
         }
     }
 }
@@ -155,6 +167,16 @@ impl<'a> ColumnQuantizers<'a> {
     pub fn alike(to: Quantizer, (scale, low): (f32, f32), columns: usize) -> Vec<f32> {
         let parts = [-to.low, to.factor, scale, low];
         parts.into_iter().flat_map(|of| std::iter::repeat_n(of, columns)).collect()
+    }
+
+    /// The factors that scale numbers to quantized values, and the
+    /// [parameters](Self::parameters) for numbers that have been multiplied by them.
+    pub fn scaling(&self) -> (&'a [f32], Vec<f32>) {
+        let [add, factor, scale, low] = self.parts;
+        let add = add.iter().zip(factor).map(|(add, factor)| add * factor);
+        let ones = factor.iter().map(|_| 1.0);
+        let rest = scale.iter().chain(low).copied();
+        (factor, add.chain(ones).chain(rest).collect())
     }
 
     /// For each column, the scale and the number that 0 stands for.
@@ -219,7 +241,7 @@ multiversion! {
         let [add, factor, scale, low] = of.parts.map(|part| &part[..len]);
         for line in lines.chunks_exact_mut(len.max(1)) {
             for (j, x) in line.iter_mut().enumerate() {
-                *x = of.quantized(*x, add[j], factor[j]) * scale[j] + low[j];
+                *x = of.quantized(*x, add[j], factor[j]).mul_add(scale[j], low[j]);
             }
         }
     }

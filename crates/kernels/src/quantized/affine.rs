@@ -1,10 +1,12 @@
-//! The most frequent requantization: a scale, a bias, perhaps a function, and perhaps the quantizer
-//! of the output. One loop does all of it, with the parameters of the columns in registers. Without
-//! a function, the scale and the bias have absorbed the quantizer, which only clamps and rounds.
+//! The most frequent requantization: a scale, a bias, perhaps a function or a residual, and perhaps
+//! the quantizer of the output. One loop does all of it, with the parameters of the columns in
+//! registers. Without a function, the scale and the bias have absorbed that of the quantizer.
 
 use super::lane_op::{LaneOp, Reach};
+use super::middle::{LeakyRelu, Middle, PANEL_ROWS, Plus, QuantizerForm, each};
 use super::output::{Columns, To};
-use super::tile::{HALF, WIDTH};
+use super::residual::{Residual, ResidualOf};
+use super::tile::{HALF, QUARTER, WIDTH};
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
@@ -13,41 +15,54 @@ use crate::base::simd::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{Integral, Vector};
-use crate::gemm::{Operand, PostOp};
-use crate::math::exponential::{Exponential, Function, Identity};
+use crate::gemm::{Activation, Operand, PostOp};
+use crate::math::exponential::Exponential;
 use crate::math::quantize::{Quantizer, clamp_quantized};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
+/// What is done between the bias and the quantizer.
+enum MiddleOp<'a> {
+    LeakyRelu(LeakyRelu),
+    Function(Exponential),
+    Residual(Residual<'a>),
+}
+
 /// The scales of the sums, and what follows them, for each column of a panel.
-pub(super) struct Affine {
+pub(super) struct Affine<'a> {
     scales: [f32; WIDTH],
     bias: [f32; WIDTH],
-    function: Option<Exponential>,
+    middle: MiddleOp<'a>,
     /// The offset and the factor of the quantizer, and the largest quantized value.
     add: [f32; WIDTH],
     factor: [f32; WIDTH],
     most: f32,
 }
 
-impl Affine {
-    /// The scales and these operations, if they are some of a bias, a function and a quantizer, in
-    /// this order.
-    pub(super) fn of(ops: &[LaneOp<'_>], scales: &[f32]) -> Option<Affine> {
+impl<'a> Affine<'a> {
+    /// The scales and these operations, if they are some of a bias, a function or a residual, and a
+    /// quantizer, in this order.
+    pub(super) fn of(ops: &[LaneOp<'a>], scales: &[f32]) -> Option<Affine<'a>> {
         let columns = scales.len();
         let (bias, rest) = match ops {
             [LaneOp::PostOp(PostOp::Add(Operand::Columns(bias))), rest @ ..] => (Some(bias), rest),
             rest => (None, rest),
         };
-        let (function, quantizer) = match rest {
-            [LaneOp::Exponential(function), rest @ ..] => (Some(*function), rest),
-            rest => (None, rest),
+        let (middle, quantizer) = match rest {
+            [LaneOp::Exponential(function), rest @ ..] => (MiddleOp::Function(*function), rest),
+            [LaneOp::Activation(Activation::LeakyRelu(alpha)), rest @ ..] => {
+                (MiddleOp::LeakyRelu(LeakyRelu(Some(*alpha))), rest)
+            }
+            rest => match Residual::of(rest) {
+                Some((residual, rest)) => (MiddleOp::Residual(residual), rest),
+                None => (MiddleOp::LeakyRelu(LeakyRelu(None)), rest),
+            },
         };
         // Adding -0.0 leaves a number's bits unchanged.
         let mut of = Affine {
             scales: [0.0; WIDTH],
             bias: [-0.0; WIDTH],
-            function,
+            middle,
             add: [-0.0; WIDTH],
             factor: [1.0; WIDTH],
             most: f32::INFINITY,
@@ -56,16 +71,18 @@ impl Affine {
         if let Some(bias) = bias {
             of.bias[..columns].copy_from_slice(bias.get(..columns)?);
         }
+        let form = match &of.middle {
+            MiddleOp::LeakyRelu(leaky) => leaky.quantizer(),
+            MiddleOp::Function(_) => QuantizerForm::Scales,
+            MiddleOp::Residual(_) => QuantizerForm::Offsets,
+        };
         match quantizer {
-            [] => {}
-            [LaneOp::Scale(to)] if function.is_none() => {
-                of.most = Some(to.most).filter(|_| to.is_of_whole_numbers())?;
-            }
+            [] if !matches!(of.middle, MiddleOp::Residual(_)) => {}
             [LaneOp::Scale(to)] => {
                 let Quantizer { low, factor, most } = *to;
                 (of.add, of.factor, of.most) = ([-low; WIDTH], [factor; WIDTH], most);
             }
-            [LaneOp::ScaleColumns(to)] if function.is_some() => {
+            [LaneOp::ScaleColumns(to)] => {
                 let [add, factor, ..] = to.parts;
                 of.add[..columns].copy_from_slice(add.get(..columns)?);
                 of.factor[..columns].copy_from_slice(factor.get(..columns)?);
@@ -73,16 +90,17 @@ impl Affine {
             }
             _ => return None,
         }
-        Some(of)
+        let offsets = form != QuantizerForm::Clamps || of.add.iter().all(|add| *add == 0.0);
+        let scales = form == QuantizerForm::Scales || of.factor.iter().all(|by| *by == 1.0);
+        (offsets && scales).then_some(of)
     }
 
-    /// The parameters of the columns of a panel of `P` vectors: scales, bias, and the offset and
-    /// the factor of the quantizer.
+    /// The parameters of a panel of `P` vectors.
     ///
     /// # Safety
     /// The instruction set of `V` is available.
     #[inline(always)]
-    unsafe fn parameters<V: Integral, const P: usize>(&self) -> [[V; P]; 4] {
+    unsafe fn parameters<V: Integral, const P: usize>(&self) -> Parameters<V, P> {
         const { assert!(P * V::LANES <= WIDTH) };
         let all = [&self.scales, &self.bias, &self.add, &self.factor].map(|of| of.as_ptr());
         // SAFETY: the caller's promise; all parameters are as wide as a panel.
@@ -93,80 +111,47 @@ impl Affine {
                     of[i][p] = V::load(all[i].add(p * V::LANES));
                 }
             }
-            of
+            let [scales, bias, add, factor] = of;
+            Parameters { scales, bias, add, factor, plus: Plus::new() }
         }
     }
+}
 
-    /// Writes a row of sums that have been converted to f32. If the compiler did not know the
-    /// `function`, a branch for each row would keep the sums out of registers.
-    ///
-    /// # Safety
-    /// The instruction set of `V` is available; the output has the row, which nobody else uses.
-    #[inline(always)]
-    unsafe fn write_row<V: Integral, F: Function, const P: usize, const WHOLE: bool>(
-        &self,
-        function: F,
-        [scales, bias, add, factor]: &[[V; P]; 4],
-        mut x: [V; P],
-        reach: Reach<WHOLE>,
-        (to, at): (To<'_>, usize),
-    ) {
-        debug_assert!(reach.columns <= P * V::LANES);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let nothing = V::splat(-0.0);
-            for p in 0..P {
-                x[p] = x[p].fma(scales[p], nothing).add(bias[p]);
-            }
-            for p in 0..P {
-                x[p] = function.apply(x[p]);
-            }
-            match to {
-                To::F32(to) => {
-                    for p in 0..P {
-                        reach.store(x[p], to.at(at), p);
-                    }
-                }
-                To::Quantized(to, _) => {
-                    for p in 0..P {
-                        if !F::IS_IDENTITY {
-                            x[p] = x[p].add(add[p]).fma(factor[p], nothing);
-                        }
-                        x[p] = clamp_quantized(x[p], self.most);
-                    }
-                    // Storing as bytes also rounds.
-                    reach.store_bytes(x, to.at(at));
-                }
-            }
-        }
-    }
+/// Parameters of the columns of a panel, in registers.
+struct Parameters<V, const P: usize> {
+    scales: [V; P],
+    bias: [V; P],
+    /// Of the quantizer.
+    add: [V; P],
+    factor: [V; P],
+    plus: Plus<V>,
 }
 
 /// Rows of the output of a panel, and how they are requantized.
 #[derive(Clone, Copy)]
 pub(super) struct AffineRows<'a> {
-    pub(super) affine: &'a Affine,
+    pub(super) affine: &'a Affine<'a>,
     pub(super) columns: &'a Columns<'a>,
-    /// The output from the first row and column on, and elements from one row to the next.
-    pub(super) to: To<'a>,
+    /// The first row.
+    pub(super) row: usize,
+    /// The output, the first element there, and elements from one row to the next. A reference,
+    /// since a copy for each few rows takes longer than their sums.
+    pub(super) to: &'a To<'a>,
+    pub(super) at: usize,
     pub(super) stride: usize,
 }
 
 impl AffineRows<'_> {
-    /// Whether the sums can stay in registers. A function takes so many instructions that its loop
-    /// over rows is not unrolled.
+    /// Whether the sums can stay in registers. What is between bias and quantizer takes so many
+    /// instructions that its loop over rows is not unrolled.
     pub(super) fn fits_registers(&self) -> bool {
-        self.affine.function.is_none()
+        let is_short = matches!(self.affine.middle, MiddleOp::LeakyRelu(_));
+        is_short && self.columns.scales.len() > QUARTER
     }
 
     /// The rows from `row` on.
-    ///
-    /// # Safety
-    /// The output has the row.
-    pub(super) unsafe fn from(self, row: usize) -> Self {
-        // SAFETY: the caller's promise.
-        let to = unsafe { self.to.from(row * self.stride) };
-        AffineRows { to, ..self }
+    pub(super) fn from(self, row: usize) -> Self {
+        AffineRows { row: self.row + row, at: self.at + row * self.stride, ..self }
     }
 
     /// Writes rows of sums.
@@ -197,8 +182,14 @@ impl AffineRows<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn avx512(&self, sums: &[[i32; WIDTH]]) {
         debug_assert!(Isa::Avx512.is_available());
-        // SAFETY: the caller's promise.
-        unsafe { self.all::<Avx512, { WIDTH / Avx512::LANES }, { HALF / Avx512::LANES }>(sums) }
+        // SAFETY: the caller's promise; a CPU with AVX-512 has AVX2.
+        unsafe {
+            match self.columns.scales.len() {
+                QUARTER => self.reached::<Avx2, 1, true>(sums),
+                ..QUARTER => self.reached::<Avx2, 1, false>(sums),
+                _ => self.all::<Avx512, { WIDTH / Avx512::LANES }, { HALF / Avx512::LANES }>(sums),
+            }
+        }
     }
 
     /// # Safety
@@ -208,7 +199,12 @@ impl AffineRows<'_> {
     unsafe fn avx2(&self, sums: &[[i32; WIDTH]]) {
         debug_assert!(Isa::Avx2.is_available());
         // SAFETY: the caller's promise.
-        unsafe { self.all::<Avx2, { WIDTH / Avx2::LANES }, { HALF / Avx2::LANES }>(sums) }
+        unsafe {
+            match self.columns.scales.len() {
+                QUARTER => self.reached::<Avx2, 1, true>(sums),
+                _ => self.all::<Avx2, { WIDTH / Avx2::LANES }, { HALF / Avx2::LANES }>(sums),
+            }
+        }
     }
 
     /// # Safety
@@ -238,10 +234,17 @@ impl AffineRows<'_> {
         debug_assert!(self.columns.scales.len() <= P * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
-            match self.affine.function {
-                None => self.rows::<V, Identity, P, WHOLE>(Identity, sums),
-                Some(Exponential::Swish(swish)) => self.rows::<V, _, P, WHOLE>(swish, sums),
-                Some(Exponential::Elu(elu)) => self.rows::<V, _, P, WHOLE>(elu, sums),
+            match &self.affine.middle {
+                MiddleOp::LeakyRelu(leaky) => self.rows::<V, _, P, WHOLE>(*leaky, sums),
+                MiddleOp::Function(Exponential::Swish(swish)) => {
+                    self.rows::<V, _, P, WHOLE>(*swish, sums);
+                }
+                MiddleOp::Function(Exponential::Elu(elu)) => {
+                    self.rows::<V, _, P, WHOLE>(*elu, sums);
+                }
+                MiddleOp::Residual(residual) => {
+                    self.with_residual::<V, P, WHOLE>(*residual, sums);
+                }
             }
         }
     }
@@ -249,27 +252,123 @@ impl AffineRows<'_> {
     /// # Safety
     /// As [`Self::reached`].
     #[inline(always)]
-    unsafe fn rows<V: Integral, F: Function, const P: usize, const WHOLE: bool>(
+    unsafe fn with_residual<V: Integral, const P: usize, const WHOLE: bool>(
         &self,
-        function: F,
+        of: Residual<'_>,
         sums: &[[i32; WIDTH]],
     ) {
-        let Columns { compensation, scales, .. } = self.columns;
-        let (compensation, reach) =
-            (&compensation[..WIDTH], Reach::<WHOLE> { columns: scales.len() });
-        debug_assert!(scales.len() <= P * V::LANES);
-        // SAFETY: the caller's promise; sums and compensation are as wide as a panel.
+        type Of<'a, const SUMS: bool, const ACTIVATES: bool> = ResidualOf<'a, SUMS, ACTIVATES>;
+        debug_assert!(self.columns.scales.len() <= P * V::LANES);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match of.form() {
+                (false, false) => self.rows::<V, _, P, WHOLE>(Of::<false, false>::of(of), sums),
+                (false, true) => self.rows::<V, _, P, WHOLE>(Of::<false, true>::of(of), sums),
+                (true, false) => self.rows::<V, _, P, WHOLE>(Of::<true, false>::of(of), sums),
+                (true, true) => self.rows::<V, _, P, WHOLE>(Of::<true, true>::of(of), sums),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::reached`].
+    #[inline(always)]
+    unsafe fn rows<V: Integral, M: Middle, const P: usize, const WHOLE: bool>(
+        &self,
+        middle: M,
+        sums: &[[i32; WIDTH]],
+    ) {
+        debug_assert!(self.columns.scales.len() <= P * V::LANES);
+        // SAFETY: the caller's promise.
         unsafe {
             let of = self.affine.parameters::<V, P>();
-            for (row, sums) in sums.iter().enumerate() {
-                let mut x = [V::zero(); P];
-                for p in 0..P {
-                    let at = p * V::LANES;
-                    let sum = sums.as_ptr().add(at);
-                    x[p] = V::load_differences(sum, compensation.as_ptr().add(at));
+            let mut row = 0;
+            if M::ROWS == PANEL_ROWS && (V::LANES == HALF || P == 1) {
+                while row + PANEL_ROWS <= sums.len() {
+                    let some = &sums[row..][..PANEL_ROWS];
+                    self.some::<V, M, PANEL_ROWS, P, WHOLE>(middle, row, &of, some);
+                    row += PANEL_ROWS;
                 }
-                let to = (self.to, row * self.stride);
-                self.affine.write_row::<V, F, P, WHOLE>(function, &of, x, reach, to);
+            }
+            while row < sums.len() {
+                self.some::<V, M, 1, P, WHOLE>(middle, row, &of, &sums[row..][..1]);
+                row += 1;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::reached`], for `R` rows from `row` on.
+    #[inline(always)]
+    unsafe fn some<V: Integral, M: Middle, const R: usize, const P: usize, const WHOLE: bool>(
+        &self,
+        middle: M,
+        row: usize,
+        of: &Parameters<V, P>,
+        sums: &[[i32; WIDTH]],
+    ) {
+        debug_assert!(sums.len() == R);
+        let compensation = self.columns.compensation[..WIDTH].as_ptr();
+        // SAFETY: the caller's promise; sums and compensation are as wide as a panel.
+        unsafe {
+            let mut x = [[V::zero(); P]; R];
+            each!(x, i, p => {
+                let at = p * V::LANES;
+                V::load_differences(sums[i].as_ptr().add(at), compensation.add(at))
+            });
+            self.write_rows::<V, M, R, P, WHOLE>(middle, row, of, x);
+        }
+    }
+
+    /// Writes rows of sums that have been converted to f32. If the compiler did not know what is in
+    /// the `middle`, a branch for each row would keep the sums out of registers.
+    ///
+    /// # Safety
+    /// As [`Self::reached`]; the output has the `R` rows from `row` on.
+    #[inline(always)]
+    unsafe fn write_rows<
+        V: Integral,
+        M: Middle,
+        const R: usize,
+        const P: usize,
+        const WHOLE: bool,
+    >(
+        &self,
+        middle: M,
+        row: usize,
+        of: &Parameters<V, P>,
+        mut x: [[V; P]; R],
+    ) {
+        let reach = Reach::<WHOLE> { columns: self.columns.scales.len() };
+        debug_assert!(reach.columns <= P * V::LANES);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let nothing = V::splat(-0.0);
+            let plus = of.plus;
+            each!(x, i, p => plus.of(x[i][p].fma(of.scales[p], nothing), of.bias[p]));
+            middle.apply(self.row + row, reach, plus, &mut x);
+            match self.to {
+                To::F32(to) => {
+                    for i in 0..R {
+                        for p in 0..P {
+                            reach.store(x[i][p], to.at(self.at + (row + i) * self.stride), p);
+                        }
+                    }
+                }
+                To::Quantized(to, _) => {
+                    let form = middle.quantizer();
+                    if form != QuantizerForm::Clamps {
+                        each!(x, i, p => plus.of(x[i][p], of.add[p]));
+                    }
+                    if form == QuantizerForm::Scales {
+                        each!(x, i, p => x[i][p].fma(of.factor[p], nothing));
+                    }
+                    each!(x, i, p => clamp_quantized(x[i][p], self.affine.most));
+                    for i in 0..R {
+                        // Storing as bytes also rounds.
+                        reach.store_bytes(x[i], to.at(self.at + (row + i) * self.stride));
+                    }
+                }
             }
         }
     }
@@ -295,8 +394,8 @@ impl AffineRows<'_> {
         }
     }
 
-    /// Writes rows of sums that are in registers, from `row` on, without a function. The
-    /// compensation has been subtracted.
+    /// Writes rows of sums that are in registers, from `row` on, if they [fit
+    /// there](Self::fits_registers). The compensation has been subtracted.
     ///
     /// # Safety
     /// As [`Self::write`], with AVX-512, for a panel of `P` vectors.
@@ -307,7 +406,7 @@ impl AffineRows<'_> {
         row: usize,
         sums: &[[__m512i; P]; R],
     ) {
-        debug_assert!(self.affine.function.is_none());
+        debug_assert!(self.fits_registers());
         // SAFETY: the caller's promise.
         unsafe {
             if self.columns.scales.len() == P * Avx512::LANES {
@@ -327,19 +426,14 @@ impl AffineRows<'_> {
         row: usize,
         sums: &[[__m512i; P]; R],
     ) {
-        let reach = Reach::<WHOLE> { columns: self.columns.scales.len() };
-        debug_assert!(reach.columns <= P * Avx512::LANES);
+        debug_assert!(self.columns.scales.len() <= P * Avx512::LANES);
+        let MiddleOp::LeakyRelu(leaky) = self.affine.middle else { return };
         // SAFETY: the caller's promise; the compensation is as wide as a panel.
         unsafe {
             let of = self.affine.parameters::<Avx512, P>();
-            for i in 0..R {
-                let mut x = [Avx512::zero(); P];
-                for p in 0..P {
-                    x[p] = Avx512(_mm512_cvtepi32_ps(sums[i][p]));
-                }
-                let to = (self.to, (row + i) * self.stride);
-                self.affine.write_row::<Avx512, Identity, P, WHOLE>(Identity, &of, x, reach, to);
-            }
+            let mut x = [[Avx512::zero(); P]; R];
+            each!(x, i, p => Avx512(_mm512_cvtepi32_ps(sums[i][p])));
+            self.write_rows::<Avx512, _, R, P, WHOLE>(leaky, row, &of, x);
         }
     }
 }

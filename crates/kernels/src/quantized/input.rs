@@ -237,7 +237,8 @@ impl<'a> Image<'a> {
             (width.output, 1)
         };
         let tiles = windows.div_ceil(TILE_ROWS);
-        Blocks { image: self, windows, across, tiles, all: lines / across * tiles }
+        let share = Share { least: windows / tiles.max(1), more: windows % tiles.max(1) };
+        Blocks { image: self, across, tiles, all: lines / across * tiles, share }
     }
 
     /// The rows of a tile that are windows, as runs of neighbouring outputs.
@@ -245,16 +246,16 @@ impl<'a> Image<'a> {
         let width = self.conv.axes[2];
         let pitch = if is_joined(self.conv) { width.reach() } else { width.output };
         let (line, first) = tile.from;
-        let (mut at, end) = (first, first + tile.count);
+        let (mut y, mut x) = (first / pitch, first % pitch);
         std::iter::from_fn(move || {
             // Rows in the gap behind a line are not windows.
-            if at % pitch >= width.output {
-                at = at.next_multiple_of(pitch);
+            if x >= width.output {
+                (y, x) = (y + 1, 0);
             }
-            let (y, x) = (at / pitch, at % pitch);
-            let count = (width.output - x).min(end.saturating_sub(at));
-            let part = OutputRun { first: at - first, row: (line + y) * width.output + x, count };
-            at += count;
+            let done = y * pitch + x - first;
+            let count = (width.output - x).min(tile.count.saturating_sub(done));
+            let part = OutputRun { first: done, row: (line + y) * width.output + x, count };
+            x += count;
             (count > 0).then_some(part)
         })
     }
@@ -264,12 +265,20 @@ impl<'a> Image<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Blocks<'a> {
     image: &'a Image<'a>,
-    /// Rows of one series, which lie at a fixed stride, and the output lines in it.
-    windows: usize,
+    /// Output lines of one series of rows, which lie at a fixed stride.
     across: usize,
     /// Tiles of one series, and of all series.
     tiles: usize,
     all: usize,
+    share: Share,
+}
+
+/// Rows of a tile: the first ones of a series have one more.
+#[derive(Clone, Copy)]
+struct Share {
+    least: usize,
+    /// How many have one more.
+    more: usize,
 }
 
 impl Blocks<'_> {
@@ -286,12 +295,13 @@ impl Blocks<'_> {
 
     fn tile(self, tile: usize) -> Tile {
         let (line, i) = (tile / self.tiles * self.across, tile % self.tiles);
-        let (first, end) = (self.windows * i / self.tiles, self.windows * (i + 1) / self.tiles);
+        let Share { least, more } = self.share;
+        let (first, count) = (least * i + more.min(i), least + usize::from(i < more));
         let height = self.image.conv.axes[1];
         let (batch, y) = (line / height.output, line % height.output);
         let line_at = (batch * height.reach() + y * height.stride) * self.image.line;
         let at = line_at + first * self.image.layout.row;
-        Tile { at, count: end - first, from: (line, first) }
+        Tile { at, count, from: (line, first) }
     }
 }
 

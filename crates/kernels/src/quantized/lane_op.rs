@@ -1,5 +1,6 @@
 //! What requantization does to the lanes of some rows, one operation after the other.
 
+use super::middle::each;
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Activation, Operand, PostOp};
 use crate::math::exponential::{Exponential, Function as _};
@@ -52,7 +53,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
     /// # Safety
     /// As [`Self::load`].
     #[inline(always)]
-    unsafe fn load_bytes<V: Integral>(self, row: *const u8, p: usize) -> V {
+    pub(super) unsafe fn load_bytes<V: Integral>(self, row: *const u8, p: usize) -> V {
         debug_assert!(self.is_whole::<V>(p));
         let from = row.wrapping_add(p * V::LANES);
         // SAFETY: the caller's promise.
@@ -95,6 +96,16 @@ pub(super) enum LaneOp<'a> {
     ScaleColumns(ColumnQuantizers<'a>),
     /// Rounds to quantized values.
     Round,
+    /// `q · scale + low`, rounded once.
+    Dequantize {
+        scale: f32,
+        low: f32,
+    },
+    /// The same with parameters for each column of the panel.
+    DequantizeColumns {
+        scale: &'a [f32],
+        low: &'a [f32],
+    },
 }
 
 /// Whether requantization applies a function in registers; others are called on whole rows.
@@ -117,15 +128,14 @@ impl<'a> LaneOp<'a> {
         let last = match op {
             PostOp::Quantize { to, scale, low } => {
                 LaneOp::quantize(all, Quantizers::Uniform(to), (first, columns))?;
-                all.extend([LaneOp::Round, LaneOp::PostOp(PostOp::Multiply(scale.into()))]);
-                LaneOp::PostOp(PostOp::Add(low.into()))
+                all.push(LaneOp::Round);
+                LaneOp::Dequantize { scale, low }
             }
             PostOp::QuantizeColumns(quantizers) => {
                 let [_, _, scale, low] = quantizers.some(first, columns)?.parts;
                 LaneOp::quantize(all, Quantizers::Columns(quantizers), (first, columns))?;
-                let scale = PostOp::Multiply(Operand::Columns(scale));
-                all.extend([LaneOp::Round, LaneOp::PostOp(scale)]);
-                LaneOp::PostOp(PostOp::Add(Operand::Columns(low)))
+                all.push(LaneOp::Round);
+                LaneOp::DequantizeColumns { scale, low }
             }
             PostOp::Apply(function) => {
                 match (Activation::of(function), Exponential::of(function)) {
@@ -173,6 +183,7 @@ impl<'a> LaneOp<'a> {
         match self {
             LaneOp::PostOp(op) => op.reaches(rows, columns),
             LaneOp::ScaleColumns(of) => of.columns() >= columns,
+            LaneOp::DequantizeColumns { scale, low } => scale.len().min(low.len()) >= columns,
             _ => true,
         }
     }
@@ -188,15 +199,6 @@ impl<'a> LaneOp<'a> {
         reach: Reach<WHOLE>,
         x: &mut [[V; P]; R],
     ) {
-        macro_rules! each {
-            ($i:ident, $p:ident => $value:expr) => {
-                for $i in 0..R {
-                    for $p in 0..P {
-                        x[$i][$p] = $value;
-                    }
-                }
-            };
-        }
         debug_assert!(self.reaches(row + R, reach.columns));
         // SAFETY: the caller's promise; operands, by column or matrix, cover the panel.
         unsafe {
@@ -205,40 +207,43 @@ impl<'a> LaneOp<'a> {
             let lane = |v: *const f32, p: usize| reach.load::<V>(v, p);
             match self {
                 LaneOp::PostOp(PostOp::Add(Operand::Columns(v))) => {
-                    each!(i, p => x[i][p].add(lane(v.as_ptr(), p)));
+                    each!(x, i, p => x[i][p].add(lane(v.as_ptr(), p)));
                 }
                 LaneOp::PostOp(PostOp::Multiply(Operand::Columns(v))) => {
-                    each!(i, p => x[i][p].fma(lane(v.as_ptr(), p), nothing));
+                    each!(x, i, p => x[i][p].fma(lane(v.as_ptr(), p), nothing));
                 }
                 LaneOp::PostOp(PostOp::Add(Operand::Number(v))) => {
-                    each!(i, p => x[i][p].add(V::splat(v)));
+                    each!(x, i, p => x[i][p].add(V::splat(v)));
                 }
                 LaneOp::PostOp(PostOp::Multiply(Operand::Number(v))) => {
-                    each!(i, p => x[i][p].fma(V::splat(v), nothing));
+                    each!(x, i, p => x[i][p].fma(V::splat(v), nothing));
                 }
                 LaneOp::PostOp(PostOp::Add(Operand::Matrix(v))) => {
                     let at = |i: usize| v.values.as_ptr().add((row + i) * v.stride);
-                    each!(i, p => x[i][p].add(lane(at(i), p)));
+                    each!(x, i, p => x[i][p].add(lane(at(i), p)));
                 }
                 LaneOp::PostOp(PostOp::Multiply(Operand::Matrix(v))) => {
                     let at = |i: usize| v.values.as_ptr().add((row + i) * v.stride);
-                    each!(i, p => x[i][p].fma(lane(at(i), p), nothing));
+                    each!(x, i, p => x[i][p].fma(lane(at(i), p), nothing));
                 }
                 LaneOp::PostOp(PostOp::AddQuantized { values: v, scale, low }) => {
                     let (scale, low) = (V::splat(scale), V::splat(low));
                     let q = |i: usize, p: usize| {
                         reach.load_bytes::<V>(v.values.as_ptr().add((row + i) * v.stride), p)
                     };
-                    each!(i, p => x[i][p].add(q(i, p).fma(scale, nothing).add(low)));
+                    each!(x, i, p => x[i][p].add(q(i, p).fma(scale, low)));
                 }
                 // `append` never makes other post-ops, and calls do not get here.
                 LaneOp::PostOp(_) | LaneOp::Call(_) => {}
                 LaneOp::Activation(activation) => activation.apply(x),
                 LaneOp::Exponential(Exponential::Swish(swish)) => {
-                    each!(i, p => swish.apply(x[i][p]))
+                    each!(x, i, p => swish.apply(x[i][p]))
                 }
-                LaneOp::Exponential(Exponential::Elu(elu)) => each!(i, p => elu.apply(x[i][p])),
-                LaneOp::Scale(to) => each!(i, p => to.scaled(x[i][p])),
+                LaneOp::Exponential(Exponential::Elu(elu)) => each!(x, i, p => elu.apply(x[i][p])),
+                LaneOp::Scale(to) if to.is_of_whole_numbers() => {
+                    each!(x, i, p => clamp_quantized(x[i][p], to.most));
+                }
+                LaneOp::Scale(to) => each!(x, i, p => to.scaled(x[i][p])),
                 LaneOp::ScaleColumns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
                     for p in 0..P {
                         let (add, factor) = (lane(add.as_ptr(), p), lane(factor.as_ptr(), p));
@@ -247,7 +252,14 @@ impl<'a> LaneOp<'a> {
                         }
                     }
                 }
-                LaneOp::Round => each!(i, p => whole(x[i][p])),
+                LaneOp::Round => each!(x, i, p => whole(x[i][p])),
+                LaneOp::Dequantize { scale, low } => {
+                    let (scale, low) = (V::splat(scale), V::splat(low));
+                    each!(x, i, p => x[i][p].fma(scale, low));
+                }
+                LaneOp::DequantizeColumns { scale, low } => {
+                    each!(x, i, p => x[i][p].fma(lane(scale.as_ptr(), p), lane(low.as_ptr(), p)));
+                }
             }
         }
     }

@@ -22,20 +22,6 @@ impl<'a> To<'a> {
             Output::Quantized(to, quantizers) => To::Quantized(Slice::new(to), quantizers),
         }
     }
-
-    /// The destination from `offset` on.
-    ///
-    /// # Safety
-    /// `offset` is within the output.
-    pub(super) unsafe fn from(self, offset: usize) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                To::F32(to) => To::F32(to.from(offset)),
-                To::Quantized(to, quantizers) => To::Quantized(to.from(offset), quantizers),
-            }
-        }
-    }
 }
 
 /// The columns of a panel; the last panel may have fewer.

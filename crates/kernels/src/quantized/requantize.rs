@@ -4,7 +4,7 @@
 use super::affine::{Affine, AffineRows};
 use super::lane_op::{LaneOp, Reach};
 use super::output::{Columns, To};
-use super::tile::{HALF, TILE_ROWS, WIDTH};
+use super::tile::{HALF, QUARTER, TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
@@ -35,8 +35,8 @@ impl Default for Values {
 
 /// How the sums of a panel are requantized; the results are the same.
 enum Way<'a> {
-    /// A bias and a quantizer.
-    Affine(Box<Affine>),
+    /// A bias and a quantizer, and little between them.
+    Affine(Box<Affine<'a>>),
     /// Post-ops as lane operations.
     Lanes(Vec<LaneOp<'a>>),
     /// Without vectors.
@@ -101,9 +101,8 @@ impl<'a> Requantizer<'a> {
     pub(super) fn in_registers(&self) -> Option<AffineRows<'_>> {
         let Way::Affine(affine) = &self.way else { return None };
         let (columns, stride) = (&self.columns, self.stride);
-        // SAFETY: the first row has these columns.
-        let to = unsafe { self.output.from(columns.first) };
-        let rows = AffineRows { affine, columns, to, stride };
+        let (to, at) = (&self.output, columns.first);
+        let rows = AffineRows { affine, columns, row: 0, to, at, stride };
         (isa() >= Isa::Avx512 && rows.fits_registers()).then_some(rows)
     }
 
@@ -122,15 +121,17 @@ impl<'a> Requantizer<'a> {
         let (columns, stride) = (&self.columns, self.stride);
         // SAFETY: the caller's promise.
         unsafe {
-            let to = self.output.from(row * stride + columns.first);
+            let (to, at) = (&self.output, row * stride + columns.first);
             match &self.way {
-                Way::Affine(affine) => AffineRows { affine, columns, to, stride }.write(sums),
+                Way::Affine(affine) => {
+                    AffineRows { affine, columns, row, to, at, stride }.write(sums);
+                }
                 Way::Lanes(ops) => {
                     let (count, from) = (sums.len(), RowInput::Sums(sums));
-                    let rows = RequantizeRows { columns, ops, row, count, from, to, stride };
+                    let rows = RequantizeRows { columns, ops, row, count, from, to, at, stride };
                     rows.write(values, &mut results[..sums.len() * self.width()]);
                 }
-                Way::Scalar => self.write_scalar(row, sums, values, to),
+                Way::Scalar => self.write_scalar(row, sums, values),
             }
         }
     }
@@ -154,10 +155,10 @@ impl<'a> Requantizer<'a> {
         }
         // SAFETY: the caller's promise.
         unsafe {
-            let to = self.output.from(row * stride + columns.first);
-            let Way::Lanes(ops) = &self.way else { return self.finish_scalar(row, values, to) };
+            let Way::Lanes(ops) = &self.way else { return self.finish_scalar(row, values) };
+            let (to, at) = (&self.output, row * stride + columns.first);
             let from = RowInput::Values(Slice::new(values));
-            let rows = RequantizeRows { columns, ops, row, count, from, to, stride };
+            let rows = RequantizeRows { columns, ops, row, count, from, to, at, stride };
             rows.write(values, &mut results[..count * width]);
         }
     }
@@ -166,13 +167,7 @@ impl<'a> Requantizer<'a> {
     ///
     /// # Safety
     /// As [`Self::write`].
-    unsafe fn write_scalar(
-        &self,
-        row: usize,
-        sums: &[[i32; WIDTH]],
-        values: &mut [f32],
-        to: To<'_>,
-    ) {
+    unsafe fn write_scalar(&self, row: usize, sums: &[[i32; WIDTH]], values: &mut [f32]) {
         debug_assert!(row + sums.len() <= self.rows);
         let Columns { compensation, scales, .. } = self.columns;
         for (sums, values) in sums.iter().zip(values.chunks_exact_mut(scales.len())) {
@@ -181,14 +176,14 @@ impl<'a> Requantizer<'a> {
             }
         }
         // SAFETY: the caller's promise.
-        unsafe { self.finish_scalar(row, values, to) }
+        unsafe { self.finish_scalar(row, values) }
     }
 
     /// Applies the post-ops to contiguous rows of values, and writes them.
     ///
     /// # Safety
     /// As [`Self::write`].
-    unsafe fn finish_scalar(&self, row: usize, values: &mut [f32], to: To<'_>) {
+    unsafe fn finish_scalar(&self, row: usize, values: &mut [f32]) {
         let (first, width) = (self.columns.first, self.width());
         let count = values.len() / width;
         debug_assert!(row + count <= self.rows);
@@ -197,14 +192,12 @@ impl<'a> Requantizer<'a> {
         // SAFETY: the values are contiguous rows, borrowed exclusively; the caller's promise.
         unsafe {
             finish(&own, 0..count, 0..width, width, Slice::new(values));
-            for (i, row) in values.chunks_exact(width).enumerate() {
-                match to {
-                    To::F32(to) => {
-                        row.as_ptr().copy_to_nonoverlapping(to.at(i * self.stride), width);
-                    }
+            for (i, values) in values.chunks_exact(width).enumerate() {
+                let at = (row + i) * self.stride + first;
+                match self.output {
+                    To::F32(to) => values.as_ptr().copy_to_nonoverlapping(to.at(at), width),
                     To::Quantized(to, quantizers) => {
-                        let to = to.part(i * self.stride, width);
-                        quantizers.row(first, row, to);
+                        quantizers.row(first, values, to.part(at, width));
                     }
                 }
             }
@@ -237,7 +230,9 @@ struct RequantizeRows<'a> {
     row: usize,
     count: usize,
     from: RowInput<'a>,
-    to: To<'a>,
+    /// The output, and the first element there.
+    to: &'a To<'a>,
+    at: usize,
     stride: usize,
 }
 
@@ -265,8 +260,8 @@ impl RequantizeRows<'_> {
         unsafe {
             while let Some((at, function)) = left.ops.iter().enumerate().find_map(call) {
                 let (before, after) = (&left.ops[..at], &left.ops[at + 1..]);
-                let to = To::F32(arguments);
-                RequantizeRows { ops: before, to, stride: width, ..left }.write_in_registers();
+                let (to, at, stride) = (&To::F32(arguments), 0, width);
+                RequantizeRows { ops: before, to, at, stride, ..left }.write_in_registers();
                 let mut rows = InOut::separate(arguments.part(0, count), results.part(0, count));
                 unary_f32(Threads::single(), function, &mut rows);
                 left = RequantizeRows { ops: after, from: RowInput::Values(results), ..left };
@@ -300,8 +295,13 @@ impl RequantizeRows<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn avx512(&self) {
         debug_assert!(Isa::Avx512.is_available());
-        // SAFETY: the caller's promise.
-        unsafe { self.all::<Avx512, { WIDTH / Avx512::LANES }, { HALF / Avx512::LANES }>() }
+        // SAFETY: the caller's promise; a CPU with AVX-512 has AVX2.
+        unsafe {
+            match self.columns.scales.len() {
+                QUARTER => self.reached::<Avx2, HALF_PANEL_ROWS, 1, true>(),
+                _ => self.all::<Avx512, { WIDTH / Avx512::LANES }, { HALF / Avx512::LANES }>(),
+            }
+        }
     }
 
     /// # Safety
@@ -313,7 +313,7 @@ impl RequantizeRows<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.columns.scales.len() {
-                8 => self.reached::<Avx2, 8, 1, true>(),
+                QUARTER => self.reached::<Avx2, HALF_PANEL_ROWS, 1, true>(),
                 24 => self.reached::<Avx2, SHORT_PANEL_ROWS, 3, true>(),
                 _ => self.all::<Avx2, { WIDTH / Avx2::LANES }, { HALF / Avx2::LANES }>(),
             }
@@ -402,7 +402,7 @@ impl RequantizeRows<'_> {
                 op.apply::<V, R, P, WHOLE>(self.row + first, reach, &mut x);
             }
             for i in 0..R {
-                let row = (first + i) * self.stride;
+                let row = self.at + (first + i) * self.stride;
                 match self.to {
                     To::F32(to) => {
                         for p in 0..P {

@@ -8,6 +8,8 @@ use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
 use proptest::prelude::*;
 
+mod residual;
+
 /// The definition: sums of quantized values times filters.
 fn sums(conv: &Convolution, params: QuantParams, data: &[u8], filters: &[i8]) -> Vec<i64> {
     let [_, height, width] = conv.axes;

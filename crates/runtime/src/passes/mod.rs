@@ -116,8 +116,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("dead code elimination", cleanup::dce::dead_code),
     // Values stay u8 between operations that take quantized values.
     ("quantized propagation", quantization::propagation::keep),
-    // The scales of sums and the bias absorb the quantizer behind them. A number halfway between
-    // two values may round to either.
+    // The scales of sums and the bias absorb the quantizer behind them, also past LeakyRelu and a
+    // quantized residual. A number halfway between two values may round to either.
     ("requantization scale folding", quantization::requantization::fold),
     // A convolution before a pixel shuffle has its channels in the order that the shuffle writes.
     ("output channel reordering", layout::channel_order::reorder),

@@ -49,6 +49,42 @@ fn scales_of_sums_absorb_quantizers() {
     }
 }
 
+/// The scale of the output's quantizer is absorbed past LeakyRelu, and past the residual of an
+/// inverted bottleneck, whose sums may be quantized before it is added.
+#[test]
+fn scales_are_absorbed_past_residuals_and_leaky_relu() {
+    for (residual, quantizes_sums) in [(false, false), (true, false), (true, true)] {
+        for (activates, low) in [(false, -0.4), (true, -0.4), (true, 0.0)] {
+            let mut g = GraphBuilder::new("residual");
+            let x = g.parameter("x", F32, "1,3,9,11");
+            let x = fake_quantized(&mut g, x, -1.28, 1.27);
+            let x = convolved(&mut g, x, &[24, 3, 3, 3], 1);
+            let x = fake_quantized(&mut g, x, -0.6, 0.42);
+            let mut y = convolved(&mut g, x, &[24, 24, 3, 3], 2);
+            let bias = constant(&mut g, &[1, 24, 1, 1], 4);
+            y = binary(&mut g, "Add", y, bias);
+            if quantizes_sums {
+                y = fake_quantized(&mut g, y, -0.5, 0.52);
+            }
+            if residual {
+                y = binary(&mut g, "Add", y, x);
+            }
+            if activates {
+                let slope = g.constant_f32(&[1], &[0.125]);
+                y = g.layer("PRelu", "opset1").inputs(&[y, slope]).output();
+            }
+            let y = fake_quantized(&mut g, y, low, low + 1.02);
+            let y = convolved(&mut g, y, &[8, 24, 3, 3], 3);
+            g.result("y", y);
+            let graph = g.finish().unwrap();
+            assert_eq!(bytes_of(&graph), ["integers", "integers"]);
+            assert_eq!(changes(&plan(&graph, true), "requantization scale folding"), 2);
+            // Values halfway between two quantized values may round to the other one.
+            check(&graph, &[1, 3, 9, 11], 0.05, &["integers", "integers", "integers", "copy"]);
+        }
+    }
+}
+
 /// As before squeeze and excitation: the result of a depthwise convolution of bytes is needed in
 /// f32. It runs in integers, too.
 #[test]

@@ -16,6 +16,46 @@ unsafe fn four(bytes: *const u8) -> i32 {
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
 
+/// Sums of up to [`QUARTER`] columns, in rows of [`WIDTH`].
+///
+/// # Safety
+/// As [`dot4_avx512`].
+#[target_feature(enable = "avx512f,avx512vl,avx512vnni,avx2")]
+pub(super) unsafe fn dot4_quarter_avx512(tile: &TileRows<'_, u8>, panel: &[i8], sums: &mut [i32]) {
+    debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.suit(panel.len(), sums));
+    in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
+        // SAFETY: the caller's promise.
+        unsafe { dot4_quarter_rows_avx512::<R>(tile, row, panel, sums) }
+    });
+}
+
+/// # Safety
+/// As [`dot4_quarter_avx512`], for `R` rows from `row` on.
+#[target_feature(enable = "avx512f,avx512vl,avx512vnni,avx2")]
+unsafe fn dot4_quarter_rows_avx512<const R: usize>(
+    tile: &TileRows<'_, u8>,
+    row: usize,
+    panel: &[i8],
+    sums: &mut [i32],
+) {
+    debug_assert!(row + R <= tile.rows);
+    let mut own = [[_mm256_setzero_si256()]; R];
+    let (mut b, step) = (panel.as_ptr(), tile.layout.row);
+    let first = tile.elements.as_ptr().wrapping_add(row * step);
+    // SAFETY: the caller's promise.
+    unsafe {
+        tile.each_dot4(|at| {
+            let columns = _mm256_loadu_si256(b.cast());
+            for i in 0..R {
+                let a = _mm256_set1_epi32(four(first.add(at + i * step)));
+                own[i][0] = _mm256_dpbusd_epi32(own[i][0], a, columns);
+            }
+            b = b.wrapping_add(DOT4_BYTES);
+        });
+    }
+    store(&own, &mut sums[row * WIDTH..]);
+}
+
 /// Sums of the first columns; the others are unspecified.
 ///
 /// # Safety

@@ -11,6 +11,8 @@ use super::affine::AffineRows;
 use super::epilogue::ToSums;
 use super::input::{Image, WindowLayout};
 use super::pack::PackedFilters;
+#[cfg(target_arch = "x86_64")]
+use super::tile::QUARTER;
 use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH, has_dot4, has_tiles};
 use super::tuning::{I16_CACHE, I16_L1};
 use crate::base::isa::{Isa, isa};
@@ -153,6 +155,7 @@ impl Microkernel {
             unsafe {
                 match isa() {
                     Isa::Avx2 => dot4::dot4_avx2(rows, panel, columns, sums),
+                    _ if columns <= QUARTER => dot4::dot4_quarter_avx512(rows, panel, sums),
                     _ => dot4::dot4_avx512(rows, panel, columns, ToSums(Slice::new(sums))),
                 }
             }

@@ -1,0 +1,133 @@
+//! What requantization does between the bias of sums and the quantizer of the output, to vectors in
+//! registers.
+
+use super::lane_op::Reach;
+use super::tile::HALF;
+use crate::base::simd::{Integral, opaque};
+use crate::math::exponential::Function;
+
+/// Replaces each vector of rows by an expression. A function would take a closure, which the
+/// compiler may not inline, and which then lacks the instruction set.
+macro_rules! each {
+    ($x:ident, $i:ident, $p:ident => $value:expr) => {
+        for $i in 0..$x.len() {
+            for $p in 0..$x[$i].len() {
+                $x[$i][$p] = $value;
+            }
+        }
+    };
+}
+
+pub(super) use each;
+
+/// Rows that are taken at a time if a [`Middle`] wants several: eight vectors.
+pub(super) const PANEL_ROWS: usize = 4;
+
+/// What the scale and the bias have left of the quantizer, besides clamping and rounding.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum QuantizerForm {
+    Clamps,
+    /// It adds an offset.
+    Offsets,
+    /// It adds an offset, and multiplies by a factor.
+    Scales,
+}
+
+/// What is done between the bias and the quantizer.
+pub(super) trait Middle: Copy {
+    /// Rows that are taken at a time, where vectors are half a panel: the CPU reads too few
+    /// instructions ahead to overlap the operations on several rows that follow each other.
+    const ROWS: usize = 1;
+
+    /// The quantizer behind it.
+    fn quantizer(self) -> QuantizerForm;
+
+    /// Applies it to `P` vectors of `R` rows, from `row` of the output on.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available; operands have the rows and the columns of the
+    /// panel.
+    unsafe fn apply<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
+        self,
+        row: usize,
+        reach: Reach<WHOLE>,
+        plus: Plus<V>,
+        x: &mut [[V; P]; R],
+    );
+}
+
+/// LeakyRelu with a slope, or nothing. Which of them is the same for all rows.
+#[derive(Clone, Copy)]
+pub(super) struct LeakyRelu(pub(super) Option<f32>);
+
+impl Middle for LeakyRelu {
+    const ROWS: usize = PANEL_ROWS;
+
+    #[inline(always)]
+    fn quantizer(self) -> QuantizerForm {
+        if self.0.is_some() { QuantizerForm::Offsets } else { QuantizerForm::Clamps }
+    }
+
+    #[inline(always)]
+    unsafe fn apply<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
+        self,
+        _row: usize,
+        _reach: Reach<WHOLE>,
+        _plus: Plus<V>,
+        x: &mut [[V; P]; R],
+    ) {
+        let Some(alpha) = self.0 else { return };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let alpha = V::splat(alpha);
+            each!(x, i, p => x[i][p].mul(alpha).max(x[i][p]));
+        }
+    }
+}
+
+impl<F: Function> Middle for F {
+    #[inline(always)]
+    fn quantizer(self) -> QuantizerForm {
+        QuantizerForm::Scales
+    }
+
+    #[inline(always)]
+    unsafe fn apply<V: Integral, const R: usize, const P: usize, const WHOLE: bool>(
+        self,
+        _row: usize,
+        _reach: Reach<WHOLE>,
+        _plus: Plus<V>,
+        x: &mut [[V; P]; R],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { each!(x, i, p => Function::apply(self, x[i][p])) }
+    }
+}
+
+/// Additions as products with 1 that are added to, with the same bits. Zen computes them where it
+/// multiplies, so that what adds is left to conversions and limits, of which there are more.
+#[derive(Clone, Copy)]
+pub(super) struct Plus<V>(V);
+
+impl<V: Integral> Plus<V> {
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    pub(super) unsafe fn new() -> Plus<V> {
+        // The compiler would replace a product with 1 that it knows.
+        const ONES: [f32; HALF] = [1.0; HALF];
+        const { assert!(V::LANES <= HALF) };
+        // SAFETY: the caller's promise.
+        Plus(unsafe { V::load(opaque(ONES.as_ptr())) })
+    }
+
+    /// `x + y`.
+    ///
+    /// # Safety
+    /// The instruction set of `V` is available.
+    #[inline(always)]
+    pub(super) unsafe fn of(self, x: V, y: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { x.fma(self.0, y) }
+    }
+}
