@@ -2,8 +2,8 @@
 //! the quantizer of the output. One loop does all of it, with the parameters of the columns in
 //! registers. Without a function, the scale and the bias have absorbed that of the quantizer.
 
-use super::lane_op::{LaneOp, Reach};
-use super::middle::{LeakyRelu, Middle, PANEL_ROWS, Plus, QuantizerForm, each};
+use super::lane_op::{LaneOp, Reach, each};
+use super::middle::{LeakyRelu, Middle, PANEL_ROWS, Plus, QuantizerForm};
 use super::output::{Columns, To};
 use super::residual::{Residual, ResidualOf};
 use super::tile::{HALF, QUARTER, WIDTH};

@@ -1,11 +1,24 @@
 //! What requantization does to the lanes of some rows, one operation after the other.
 
-use super::middle::each;
 use crate::base::simd::{Integral, Vector};
 use crate::gemm::{Activation, Operand, PostOp};
 use crate::math::exponential::{Exponential, Function as _};
 use crate::math::quantize::{ColumnQuantizers, Quantizer, Quantizers, clamp_quantized, whole};
 use crate::math::unary::Unary;
+
+/// Replaces each vector of rows by an expression. A function would take a closure, which the
+/// compiler may not inline, and which then lacks the instruction set.
+macro_rules! each {
+    ($x:ident, $i:ident, $p:ident => $value:expr) => {
+        for $i in 0..$x.len() {
+            for $p in 0..$x[$i].len() {
+                $x[$i][$p] = $value;
+            }
+        }
+    };
+}
+
+pub(super) use each;
 
 /// The number of columns of a panel; all of them if `WHOLE`.
 #[derive(Clone, Copy)]

@@ -1,24 +1,10 @@
 //! What requantization does between the bias of sums and the quantizer of the output, to vectors in
 //! registers.
 
-use super::lane_op::Reach;
+use super::lane_op::{Reach, each};
 use super::tile::HALF;
 use crate::base::simd::{Integral, opaque};
 use crate::math::exponential::Function;
-
-/// Replaces each vector of rows by an expression. A function would take a closure, which the
-/// compiler may not inline, and which then lacks the instruction set.
-macro_rules! each {
-    ($x:ident, $i:ident, $p:ident => $value:expr) => {
-        for $i in 0..$x.len() {
-            for $p in 0..$x[$i].len() {
-                $x[$i][$p] = $value;
-            }
-        }
-    };
-}
-
-pub(super) use each;
 
 /// Rows that are taken at a time if a [`Middle`] wants several: eight vectors.
 pub(super) const PANEL_ROWS: usize = 4;

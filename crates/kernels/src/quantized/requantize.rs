@@ -4,7 +4,9 @@
 use super::affine::{Affine, AffineRows};
 use super::lane_op::{LaneOp, Reach};
 use super::output::{Columns, To};
-use super::tile::{HALF, QUARTER, TILE_ROWS, WIDTH};
+#[cfg(target_arch = "x86_64")]
+use super::tile::QUARTER;
+use super::tile::{HALF, TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;

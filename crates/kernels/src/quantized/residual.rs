@@ -1,8 +1,8 @@
 //! A residual in quantized values, added to sums between their bias and the quantizer of the
 //! output: perhaps the sums are quantized before, and perhaps an activation follows.
 
-use super::lane_op::{LaneOp, Reach};
-use super::middle::{Middle, PANEL_ROWS, Plus, QuantizerForm, each};
+use super::lane_op::{LaneOp, Reach, each};
+use super::middle::{Middle, PANEL_ROWS, Plus, QuantizerForm};
 use crate::base::simd::Integral;
 use crate::gemm::{Activation, PostOp, Strided};
 use crate::math::quantize::{WHOLE_OFFSET, clamp_quantized};

@@ -365,7 +365,7 @@ fn quantized_values_stay_bytes_through_concat() {
 fn quantized_values_stay_bytes_through_movements() {
     let repeated = ["integers", "move", "integers", "copy", "integers", "nearest"];
     let other = [&repeated[..4], &["quantize", "nearest"]].concat();
-    for (high, bytes) in [(1.27, &repeated[..]), (2.54, &other)] {
+    for (high, bytes) in [(1.27, &repeated[..]), (2.794, &other)] {
         let convolved = |g: &mut GraphBuilder, x: OutputRef, dims: &[u64]| {
             let filters = integers(g, dims, 1);
             let conv = g.layer("Convolution", "opset1").attributes(&UNPADDED);
