@@ -215,6 +215,8 @@ impl Deferred {
             let facts: Vec<Fact> = inputs.iter().map(|t| fact_with_values(t)).collect();
             (outputs, looked_at) = infer(&facts)?;
         }
+        // A rule gives all outputs of an operation, also those that a pass has dropped.
+        outputs.truncate(self.outputs);
         // f16 promotion makes bodies compute in f32; their rules still say f16.
         if resources.options.optimize && !bodies.is_empty() {
             outputs = outputs.into_iter().map(in_f32).collect();

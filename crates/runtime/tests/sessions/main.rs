@@ -11,6 +11,7 @@ mod indices;
 mod matmul;
 mod memory;
 mod pointers;
+mod pools;
 mod profile;
 mod spec_examples;
 mod strings;
