@@ -13,7 +13,7 @@ pub(crate) enum Activation {
     Relu,
     /// min(max(x, low), high); NaN stays.
     Clamp(f32, f32),
-    /// alpha · x below 0, with 0 < alpha ≤ 1.
+    /// alpha · x below 0, with a number other than 0.
     LeakyRelu(f32),
     /// As [`Unary::HSwish`], with its factor.
     HSwish(f32),
@@ -26,9 +26,8 @@ impl Activation {
         match function {
             Unary::Relu {} => Some(Activation::Relu),
             Unary::Clamp { low, high } => Some(Activation::Clamp(low as f32, high as f32)),
-            // Computed as max(alpha · x, x), which is wrong for alpha > 1 and may be NaN for alpha
-            // = 0.
-            Unary::LeakyRelu { alpha } if alpha as f32 > 0.0 && alpha <= 1.0 => {
+            // For alpha = 0 and an infinite x the product is NaN, which is left out of max.
+            Unary::LeakyRelu { alpha } if alpha as f32 != 0.0 && !alpha.is_nan() => {
                 Some(Activation::LeakyRelu(alpha as f32))
             }
             Unary::HSwish { factor } => Some(Activation::HSwish(factor as f32)),
@@ -60,6 +59,15 @@ impl Activation {
                         }
                     }
                 }
+                // A slope above 1 leads away from x on the other side.
+                Activation::LeakyRelu(alpha) if alpha > 1.0 => {
+                    let alpha = V::splat(alpha);
+                    for i in 0..R {
+                        for p in 0..P {
+                            x[i][p] = x[i][p].mul(alpha).min(x[i][p]);
+                        }
+                    }
+                }
                 Activation::LeakyRelu(alpha) => {
                     let alpha = V::splat(alpha);
                     for i in 0..R {
@@ -79,6 +87,34 @@ impl Activation {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(target_arch = "aarch64")))]
+mod tests {
+    use super::*;
+    use crate::base::simd::Portable;
+
+    #[test]
+    fn leaky_relu_has_the_bits_of_the_definition_for_any_slope() {
+        let numbers = [0.0, -0.0, 1.5, -1.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -1e-45];
+        for alpha in [0.1f32, 1.0, 1.5, -0.5, -3.0, f32::INFINITY, f32::NEG_INFINITY, 1e-40] {
+            let of = Activation::of(Unary::LeakyRelu { alpha: alpha.into() }).unwrap();
+            for four in numbers.as_chunks::<4>().0 {
+                let mut found = [0.0; 4];
+                // SAFETY: four numbers are read and written.
+                unsafe {
+                    let mut x = [[Portable::load(four.as_ptr())]];
+                    of.apply(&mut x);
+                    x[0][0].store(found.as_mut_ptr());
+                }
+                let defined = four.map(|x| if x < 0.0 { alpha * x } else { x });
+                assert_eq!(found.map(f32::to_bits), defined.map(f32::to_bits), "{alpha} {four:?}");
+            }
+        }
+        for alpha in [0.0, -0.0, 1e-60, f64::NAN] {
+            assert_eq!(Activation::of(Unary::LeakyRelu { alpha }), None);
         }
     }
 }

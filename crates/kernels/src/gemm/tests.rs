@@ -449,7 +449,7 @@ fn steps_in_registers_are_the_steps() {
             &[add, PostOp::Apply(Unary::HSwish { factor: SIXTH })],
             &[leaky(0.1)],
             &[leaky(1.0), add],
-            // Infinity times 0 is NaN; alpha above 1 or below 0 needs another formula.
+            // Infinity times 0 is NaN; alpha above 1 needs another formula.
             &[leaky(0.0)],
             &[leaky(-0.5)],
             &[add, leaky(2.0)],

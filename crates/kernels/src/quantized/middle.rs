@@ -4,6 +4,7 @@
 use super::lane_op::{Reach, each};
 use super::tile::HALF;
 use crate::base::simd::{Integral, opaque};
+use crate::gemm::Activation;
 use crate::math::exponential::Function;
 
 /// Rows that are taken at a time if a [`Middle`] wants several: eight vectors.
@@ -62,11 +63,8 @@ impl Middle for LeakyRelu {
         _plus: Plus<V>,
         x: &mut [[V; P]; R],
     ) {
-        let Some(alpha) = self.0 else { return };
-        // SAFETY: the caller's promise.
-        unsafe {
-            let alpha = V::splat(alpha);
-            each!(x, i, p => x[i][p].mul(alpha).max(x[i][p]));
+        if let Some(alpha) = self.0 {
+            Activation::LeakyRelu(alpha).apply(x);
         }
     }
 }

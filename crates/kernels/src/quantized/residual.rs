@@ -113,8 +113,7 @@ impl<const SUMS: bool, const ACTIVATES: bool> Middle for ResidualOf<'_, SUMS, AC
                 plus.of(x[i][p], q.fma(scale, low))
             });
             if ACTIVATES {
-                let alpha = V::splat(self.alpha);
-                each!(x, i, p => x[i][p].mul(alpha).max(x[i][p]));
+                Activation::LeakyRelu(self.alpha).apply(x);
             }
         }
     }

@@ -57,8 +57,8 @@ fn residuals_in_one_loop_are_added_in_their_order() {
         let of_sums = PostOp::Quantize { to: of_sums, scale: 0.75, low: -8.5 };
         let values = Strided { values: &values, stride: outputs };
         let residual = PostOp::AddQuantized { values, scale: 0.3, low: -12.25 };
-        let leaky = PostOp::Apply(Unary::LeakyRelu { alpha: 0.125 });
-        let forms: [&[PostOp<'_>]; 7] = [
+        let [leaky, steep] = [0.125, -2.0].map(|alpha| PostOp::Apply(Unary::LeakyRelu { alpha }));
+        let forms: [&[PostOp<'_>]; 9] = [
             &[bias, residual],
             &[bias, residual, leaky],
             &[bias, of_sums, residual],
@@ -66,6 +66,8 @@ fn residuals_in_one_loop_are_added_in_their_order() {
             &[bias, residual, PostOp::Apply(Unary::Relu {})],
             &[bias, leaky],
             &[leaky],
+            &[bias, steep],
+            &[bias, residual, steep],
         ];
         for (form, low) in forms.into_iter().flat_map(|form| [0.0, -10.0].map(|low| (form, low))) {
             // Its factor is 1, as that of one whose scale has been folded.
