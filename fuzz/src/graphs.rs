@@ -174,11 +174,13 @@ impl Growth<'_> {
         self.finish()
     }
 
-    /// Makes results of the values that nothing reads, and of some others.
+    /// Makes results of the values that nothing reads, and of some others. A further output of an
+    /// operation may stay unread.
     fn finish(mut self) -> Option<Grown> {
         let mut results = 0;
         for value in &self.values {
-            if !self.read.contains(&value.port) || self.c.once_in(8) {
+            let is_read = self.read.contains(&value.port) || value.port.port > 0 && self.c.flag();
+            if !is_read || self.c.once_in(8) {
                 self.g.result(&format!("y{results}"), value.port);
                 results += 1;
             }
