@@ -142,8 +142,8 @@ pub(super) struct AffineRows<'a> {
 }
 
 impl AffineRows<'_> {
-    /// Whether the sums can stay in registers. What is between bias and quantizer takes so many
-    /// instructions that its loop over rows is not unrolled.
+    /// Whether the sums can stay in registers of AVX-512. A function or a residual takes so many
+    /// instructions that its loop over rows is not unrolled, and few columns fill vectors of AVX2.
     pub(super) fn fits_registers(&self) -> bool {
         let is_short = matches!(self.affine.middle, MiddleOp::LeakyRelu(_));
         is_short && self.columns.scales.len() > QUARTER

@@ -16,7 +16,7 @@ unsafe fn four(bytes: *const u8) -> i32 {
     unsafe { bytes.cast::<i32>().read_unaligned() }
 }
 
-/// Sums of up to [`QUARTER`] columns, in rows of [`WIDTH`].
+/// Sums of up to eight columns, a vector of AVX2, in rows of [`WIDTH`].
 ///
 /// # Safety
 /// As [`dot4_avx512`].
