@@ -1,10 +1,10 @@
 //! Quantizers that scales, filters and readers absorb.
 
 use super::quantized::{PADDED, bytes_of, fake_quantized, integers};
-use super::{binary, check, constant, plan, unary, with_ints};
+use super::{binary, check, constant, numbers, plan, unary, with_ints};
 use ir::ElementType::F32;
 use ir::{GraphBuilder, OutputRef};
-use irrun_runtime::Plan;
+use irrun_runtime::{Plan, Tensor};
 
 fn convolved(g: &mut GraphBuilder, x: OutputRef, dims: &[u64], seed: usize) -> OutputRef {
     let filters = integers(g, dims, seed);
@@ -82,6 +82,43 @@ fn scales_are_absorbed_past_residuals_and_leaky_relu() {
             // Values halfway between two quantized values may round to the other one.
             check(&graph, &[1, 3, 9, 11], 0.05, &["integers", "integers", "integers", "copy"]);
         }
+    }
+}
+
+/// A bias that the run computes absorbs no scale, and neither do the sums before it.
+#[test]
+fn computed_biases_keep_the_scales_of_sums() {
+    for residual in [false, true] {
+        let mut g = GraphBuilder::new("computed");
+        let x = g.parameter("x", F32, "1,3,9,11");
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let x = convolved(&mut g, x, &[24, 3, 3, 3], 1);
+        let axes = g.constant_i64(&[2, 3]);
+        let means = g.layer("ReduceMean", "opset1").attribute("keep_dims", "true");
+        let means = means.inputs(&[x, axes]).output();
+        let x = fake_quantized(&mut g, x, -0.6, 0.42);
+        let mut y = convolved(&mut g, x, &[24, 24, 3, 3], 2);
+        y = binary(&mut g, "Add", y, means);
+        if residual {
+            y = binary(&mut g, "Add", y, x);
+        }
+        let slope = g.constant_f32(&[1], &[0.125]);
+        let y = g.layer("PRelu", "opset1").inputs(&[y, slope]).output();
+        let y = fake_quantized(&mut g, y, -0.4, 0.62);
+        let y = convolved(&mut g, y, &[8, 24, 3, 3], 3);
+        g.result("y", y);
+        let graph = g.finish().unwrap();
+        let input = Tensor::from_vec(&[1, 3, 9, 11], numbers(297, 1)).unwrap();
+        let [planned, plain] = [true, false].map(|optimize| {
+            plan(&graph, optimize).session().run(std::slice::from_ref(&input)).unwrap()
+        });
+        let [a, b] = [&planned, &plain].map(|all| all[0].as_slice::<f32>().unwrap());
+        // Values halfway between two quantized values may round to the other one.
+        assert!(
+            a.iter().zip(b).all(|(a, b)| (a - b).abs() < 0.05),
+            "{:#?}",
+            plan(&graph, true).explain()
+        );
     }
 }
 

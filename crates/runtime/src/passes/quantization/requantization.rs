@@ -64,14 +64,11 @@ fn folded(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
     }
     let added = bias.unwrap_or(node.inputs.len());
     conv.post_ops = [PostOp::Add(Operand::Columns(added))].into_iter().chain(rest).collect();
-    replace(rewriter, (node, SCALES), scales)?;
-    match bias {
-        Some(input) => replace(rewriter, (node, input), shifts)?,
-        None => {
-            let shifts = Tensor::from_vec(&[shifts.len()], shifts).ok()?;
-            node.inputs.push(rewriter.add(Value::known(shifts)));
-        }
+    if bias.is_none() {
+        // The constant replaces it.
+        node.inputs.push(node.inputs[SCALES]);
     }
+    replace(rewriter, node, vec![(SCALES, scales), (added, shifts)])?;
     node.operation = Operation::Fused(Arc::new(conv));
     Some(())
 }
@@ -85,6 +82,7 @@ fn folded_past_activation(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> 
         return None;
     };
     let columns = constant(rewriter, node, SCALES)?.len();
+    let mut left = None;
     let factors = match conv.writes? {
         Quantize::Uniform(to) => {
             let (factor, to) = to.scaling();
@@ -94,12 +92,13 @@ fn folded_past_activation(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> 
         Quantize::Columns(QuantizerInput { input, most }) => {
             let parameters = constant(rewriter, node, input)?;
             let (factors, parameters) = ColumnQuantizers::new(parameters, most).scaling();
-            let factors = factors.to_vec();
-            replace(rewriter, (node, input), parameters)?;
-            factors
+            left = Some((input, parameters));
+            factors.to_vec()
         }
     };
-    scale_sums(rewriter, (node, bias), &factors)?;
+    let mut replaced = scaled_sums(rewriter, node, bias, &factors)?;
+    replaced.extend(left);
+    replace(rewriter, node, replaced)?;
     node.operation = Operation::Fused(Arc::new(conv));
     Some(())
 }
@@ -112,7 +111,7 @@ fn folded_past_residual(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Op
     let (factor, mut to) = to.scaling();
     let (bias, rest) = bias(&conv.post_ops);
     let mut rest = rest.to_vec();
-    let (sums, residual) = match &mut rest[..] {
+    let (mut sums, residual) = match &mut rest[..] {
         [PostOp::Quantize { scale, low, .. }, rest @ ..] => (Some((scale, low)), rest),
         rest => (None, rest),
     };
@@ -127,15 +126,18 @@ fn folded_past_residual(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Op
         let (offset, from_zero) = to.offset();
         (*low, to) = (*low - offset, from_zero);
     }
-    match sums {
-        Some((sums_scale, sums_low)) => {
-            *low += *sums_low * factor;
-            (*sums_scale, *sums_low) = (*sums_scale * factor, 0.0);
-        }
-        None => {
-            let factors = vec![factor; constant(rewriter, node, SCALES)?.len()];
-            scale_sums(rewriter, (node, bias), &factors)?;
-        }
+    if let Some((sums_scale, sums_low)) = &mut sums {
+        *low += **sums_low * factor;
+        (**sums_scale, **sums_low) = (**sums_scale * factor, 0.0);
+    }
+    let of_sums = sums.as_ref().map_or(0.0, |(scale, _)| **scale);
+    if ![*scale, *low, of_sums, to.offset().0].iter().all(|x| x.is_finite()) {
+        return None;
+    }
+    if sums.is_none() {
+        let factors = vec![factor; constant(rewriter, node, SCALES)?.len()];
+        let replaced = scaled_sums(rewriter, node, bias, &factors)?;
+        replace(rewriter, node, replaced)?;
     }
     conv.post_ops.splice(usize::from(bias.is_some()).., rest);
     conv.writes = Some(Quantize::Uniform(to));
@@ -143,28 +145,35 @@ fn folded_past_residual(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Op
     Some(())
 }
 
-/// Multiplies the scales of the sums of a convolution and its bias by a factor for each column.
-fn scale_sums(
-    rewriter: &mut GraphRewriter<'_>,
-    (node, bias): (&mut Node, Option<usize>),
+/// The scales of the sums of a convolution and its bias, each with its input, times a factor for
+/// each column. `None` if one is computed by the run, or a product is not finite.
+fn scaled_sums(
+    rewriter: &GraphRewriter<'_>,
+    node: &Node,
+    bias: Option<usize>,
     factors: &[f32],
-) -> Option<()> {
-    for input in [Some(SCALES), bias].into_iter().flatten() {
-        let values = constant(rewriter, node, input)?;
-        let scaled = values.iter().zip(factors).map(|(x, factor)| x * factor).collect();
-        replace(rewriter, (node, input), scaled)?;
-    }
-    Some(())
+) -> Option<Vec<(usize, Vec<f32>)>> {
+    let scaled = |input: usize| {
+        let values = constant(rewriter, node, input)?.iter().zip(factors);
+        let values: Vec<f32> = values.map(|(x, factor)| x * factor).collect();
+        values.iter().all(|x| x.is_finite()).then_some((input, values))
+    };
+    [Some(SCALES), bias].into_iter().flatten().map(scaled).collect()
 }
 
-/// Replaces a constant input.
+/// Replaces constant inputs, all or none.
 fn replace(
     rewriter: &mut GraphRewriter<'_>,
-    (node, input): (&mut Node, usize),
-    values: Vec<f32>,
+    node: &mut Node,
+    constants: Vec<(usize, Vec<f32>)>,
 ) -> Option<()> {
-    let values = Tensor::from_vec(&[values.len()], values).ok()?;
-    *node.inputs.get_mut(input)? = rewriter.add(Value::known(values));
+    let tensor = |(input, values): (usize, Vec<f32>)| {
+        Some((input, Tensor::from_vec(&[values.len()], values).ok()?))
+    };
+    let tensors: Vec<(usize, Tensor)> = constants.into_iter().map(tensor).collect::<Option<_>>()?;
+    for (input, tensor) in tensors {
+        node.inputs[input] = rewriter.add(Value::known(tensor));
+    }
     Some(())
 }
 
