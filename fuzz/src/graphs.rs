@@ -98,6 +98,8 @@ pub struct Grown {
     pub kinds: Vec<&'static str>,
     /// The types of its values.
     pub types: Vec<ElementType>,
+    /// Whether some operations depend on values of inputs: inference may refuse those.
+    pub late: bool,
 }
 
 impl Grown {
@@ -121,6 +123,8 @@ pub(super) struct Growth<'a> {
     pub(super) c: Choices<'a>,
     wild: bool,
     broad: bool,
+    /// Whether some constants are inputs instead, so that only a run knows their values.
+    late: bool,
     values: Vec<Value>,
     read: Vec<OutputRef>,
     inputs: Vec<Tensor>,
@@ -128,9 +132,12 @@ pub(super) struct Growth<'a> {
     types: Vec<ElementType>,
 }
 
-/// A tame graph with 2 to 12 operations.
+/// A tame graph with 2 to 12 operations. In some of them values that others have as constants, and
+/// sizes that depend on them, are known in a run alone.
 pub fn tame(data: &[u8]) -> Option<Grown> {
-    growth(data).grow(12)
+    let mut growth = growth(data);
+    growth.late = growth.c.once_in(3);
+    growth.grow(12)
 }
 
 /// A tame graph with 2 to 30 operations, which also has scalars, rank 6, empty tensors and all
@@ -151,6 +158,7 @@ fn growth(data: &[u8]) -> Growth<'_> {
         c: Choices::new(data),
         wild: false,
         broad: false,
+        late: false,
         values: Vec::new(),
         read: Vec::new(),
         inputs: Vec::new(),
@@ -186,7 +194,8 @@ impl Growth<'_> {
             }
         }
         let graph = self.g.finish().ok()?;
-        Some(Grown { graph, inputs: self.inputs, kinds: self.kinds, types: self.types })
+        let Growth { inputs, kinds, types, late, .. } = self;
+        Some(Grown { graph, inputs, kinds, types, late })
     }
 
     /// Adds an operation.
@@ -449,10 +458,19 @@ impl Growth<'_> {
         self.held(&Tensor::from_vec(sizes, list).ok()?)
     }
 
+    /// A constant, or an input whose value is known while the graph grows.
     fn held(&mut self, tensor: &Tensor) -> Option<Value> {
         let (element_type, sizes) = (tensor.element_type(), tensor.sizes());
-        let dims: Vec<u64> = sizes.iter().map(|size| *size as u64).collect();
-        let port = self.g.constant(element_type, &dims, tensor.bytes());
+        let port = if self.late && self.c.once_in(4) {
+            let dim = |size: &usize| if self.c.flag() { "?".to_owned() } else { size.to_string() };
+            let dims: Vec<String> = sizes.iter().map(dim).collect();
+            let name = format!("x{}", self.inputs.len());
+            self.inputs.push(tensor.clone());
+            self.g.parameter(&name, element_type, &dims.join(","))
+        } else {
+            let dims: Vec<u64> = sizes.iter().map(|size| *size as u64).collect();
+            self.g.constant(element_type, &dims, tensor.bytes())
+        };
         let fact = Fact::new(element_type, PartialShape::fixed(sizes));
         let value = PartialValue::from_bytes(element_type, sizes, tensor.bytes());
         let fact = Fact { value: value.map(Arc::new), ..fact };
