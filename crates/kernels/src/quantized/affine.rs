@@ -2,8 +2,8 @@
 //! the quantizer of the output. One loop does all of it, with the parameters of the columns in
 //! registers. Without a function, the scale and the bias have absorbed that of the quantizer.
 
+use super::fused_post_op::{AddByFma, FusedPostOp, LeakyRelu, PANEL_ROWS, QuantizerForm};
 use super::lane_op::{LaneOp, Reach, each};
-use super::middle::{LeakyRelu, Middle, PANEL_ROWS, Plus, QuantizerForm};
 use super::output::{Columns, To};
 use super::residual::{Residual, ResidualOf};
 use super::tile::{HALF, QUARTER, WIDTH};
@@ -21,18 +21,30 @@ use crate::math::quantize::{Quantizer, clamp_quantized};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// What is done between the bias and the quantizer.
-enum MiddleOp<'a> {
+/// The post-op between the bias and the quantizer.
+enum Fused<'a> {
     LeakyRelu(LeakyRelu),
     Function(Exponential),
     Residual(Residual<'a>),
+}
+
+impl Fused<'_> {
+    /// The quantizer behind it.
+    fn quantizer(&self) -> QuantizerForm {
+        match self {
+            Fused::LeakyRelu(leaky) => leaky.quantizer(),
+            Fused::Function(Exponential::Swish(swish)) => swish.quantizer(),
+            Fused::Function(Exponential::Elu(elu)) => elu.quantizer(),
+            Fused::Residual(_) => Residual::QUANTIZER,
+        }
+    }
 }
 
 /// The scales of the sums, and what follows them, for each column of a panel.
 pub(super) struct Affine<'a> {
     scales: [f32; WIDTH],
     bias: [f32; WIDTH],
-    middle: MiddleOp<'a>,
+    fused: Fused<'a>,
     /// The offset and the factor of the quantizer, and the largest quantized value.
     add: [f32; WIDTH],
     factor: [f32; WIDTH],
@@ -48,21 +60,21 @@ impl<'a> Affine<'a> {
             [LaneOp::PostOp(PostOp::Add(Operand::Columns(bias))), rest @ ..] => (Some(bias), rest),
             rest => (None, rest),
         };
-        let (middle, quantizer) = match rest {
-            [LaneOp::Exponential(function), rest @ ..] => (MiddleOp::Function(*function), rest),
+        let (fused, quantizer) = match rest {
+            [LaneOp::Exponential(function), rest @ ..] => (Fused::Function(*function), rest),
             [LaneOp::Activation(Activation::LeakyRelu(alpha)), rest @ ..] => {
-                (MiddleOp::LeakyRelu(LeakyRelu(Some(*alpha))), rest)
+                (Fused::LeakyRelu(LeakyRelu(Some(*alpha))), rest)
             }
             rest => match Residual::of(rest) {
-                Some((residual, rest)) => (MiddleOp::Residual(residual), rest),
-                None => (MiddleOp::LeakyRelu(LeakyRelu(None)), rest),
+                Some((residual, rest)) => (Fused::Residual(residual), rest),
+                None => (Fused::LeakyRelu(LeakyRelu(None)), rest),
             },
         };
         // Adding -0.0 leaves a number's bits unchanged.
         let mut of = Affine {
             scales: [0.0; WIDTH],
             bias: [-0.0; WIDTH],
-            middle,
+            fused,
             add: [-0.0; WIDTH],
             factor: [1.0; WIDTH],
             most: f32::INFINITY,
@@ -71,13 +83,9 @@ impl<'a> Affine<'a> {
         if let Some(bias) = bias {
             of.bias[..columns].copy_from_slice(bias.get(..columns)?);
         }
-        let form = match &of.middle {
-            MiddleOp::LeakyRelu(leaky) => leaky.quantizer(),
-            MiddleOp::Function(_) => QuantizerForm::Scales,
-            MiddleOp::Residual(_) => QuantizerForm::Offsets,
-        };
+        let form = of.fused.quantizer();
         match quantizer {
-            [] if !matches!(of.middle, MiddleOp::Residual(_)) => {}
+            [] if !matches!(of.fused, Fused::Residual(_)) => {}
             [LaneOp::Scale(to)] => {
                 let Quantizer { low, factor, most } = *to;
                 (of.add, of.factor, of.most) = ([-low; WIDTH], [factor; WIDTH], most);
@@ -112,7 +120,7 @@ impl<'a> Affine<'a> {
                 }
             }
             let [scales, bias, add, factor] = of;
-            Parameters { scales, bias, add, factor, plus: Plus::new() }
+            Parameters { scales, bias, add, factor, by_fma: AddByFma::new() }
         }
     }
 }
@@ -124,7 +132,7 @@ struct Parameters<V, const P: usize> {
     /// Of the quantizer.
     add: [V; P],
     factor: [V; P],
-    plus: Plus<V>,
+    by_fma: AddByFma<V>,
 }
 
 /// Rows of the output of a panel, and how they are requantized.
@@ -145,7 +153,7 @@ impl AffineRows<'_> {
     /// Whether the sums can stay in registers of AVX-512. A function or a residual takes so many
     /// instructions that its loop over rows is not unrolled, and few columns fill vectors of AVX2.
     pub(super) fn fits_registers(&self) -> bool {
-        let is_short = matches!(self.affine.middle, MiddleOp::LeakyRelu(_));
+        let is_short = matches!(self.affine.fused, Fused::LeakyRelu(_));
         is_short && self.columns.scales.len() > QUARTER
     }
 
@@ -234,15 +242,15 @@ impl AffineRows<'_> {
         debug_assert!(self.columns.scales.len() <= P * V::LANES);
         // SAFETY: the caller's promise.
         unsafe {
-            match &self.affine.middle {
-                MiddleOp::LeakyRelu(leaky) => self.rows::<V, _, P, WHOLE>(*leaky, sums),
-                MiddleOp::Function(Exponential::Swish(swish)) => {
+            match &self.affine.fused {
+                Fused::LeakyRelu(leaky) => self.rows::<V, _, P, WHOLE>(*leaky, sums),
+                Fused::Function(Exponential::Swish(swish)) => {
                     self.rows::<V, _, P, WHOLE>(*swish, sums);
                 }
-                MiddleOp::Function(Exponential::Elu(elu)) => {
+                Fused::Function(Exponential::Elu(elu)) => {
                     self.rows::<V, _, P, WHOLE>(*elu, sums);
                 }
-                MiddleOp::Residual(residual) => {
+                Fused::Residual(residual) => {
                     self.with_residual::<V, P, WHOLE>(*residual, sums);
                 }
             }
@@ -262,10 +270,15 @@ impl AffineRows<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match of.form() {
-                (false, false) => self.rows::<V, _, P, WHOLE>(Of::<false, false>::of(of), sums),
-                (false, true) => self.rows::<V, _, P, WHOLE>(Of::<false, true>::of(of), sums),
-                (true, false) => self.rows::<V, _, P, WHOLE>(Of::<true, false>::of(of), sums),
-                (true, true) => self.rows::<V, _, P, WHOLE>(Of::<true, true>::of(of), sums),
+                (false, false) if WHOLE => {
+                    self.rows::<V, _, P, WHOLE>(Of::<false, false>::of(of), sums);
+                }
+                (true, false) if WHOLE => {
+                    self.rows::<V, _, P, WHOLE>(Of::<true, false>::of(of), sums);
+                }
+                // Panels that are not whole are too few for code without an activation.
+                (false, _) => self.rows::<V, _, P, WHOLE>(Of::<false, true>::of(of), sums),
+                (true, _) => self.rows::<V, _, P, WHOLE>(Of::<true, true>::of(of), sums),
             }
         }
     }
@@ -273,9 +286,9 @@ impl AffineRows<'_> {
     /// # Safety
     /// As [`Self::reached`].
     #[inline(always)]
-    unsafe fn rows<V: Integral, M: Middle, const P: usize, const WHOLE: bool>(
+    unsafe fn rows<V: Integral, F: FusedPostOp, const P: usize, const WHOLE: bool>(
         &self,
-        middle: M,
+        fused: F,
         sums: &[[i32; WIDTH]],
     ) {
         debug_assert!(self.columns.scales.len() <= P * V::LANES);
@@ -283,15 +296,15 @@ impl AffineRows<'_> {
         unsafe {
             let of = self.affine.parameters::<V, P>();
             let mut row = 0;
-            if M::ROWS == PANEL_ROWS && (V::LANES == HALF || P == 1) {
+            if F::ROWS == PANEL_ROWS && (V::LANES == HALF || P == 1) {
                 while row + PANEL_ROWS <= sums.len() {
                     let some = &sums[row..][..PANEL_ROWS];
-                    self.some::<V, M, PANEL_ROWS, P, WHOLE>(middle, row, &of, some);
+                    self.some::<V, F, PANEL_ROWS, P, WHOLE>(fused, row, &of, some);
                     row += PANEL_ROWS;
                 }
             }
             while row < sums.len() {
-                self.some::<V, M, 1, P, WHOLE>(middle, row, &of, &sums[row..][..1]);
+                self.some::<V, F, 1, P, WHOLE>(fused, row, &of, &sums[row..][..1]);
                 row += 1;
             }
         }
@@ -300,9 +313,15 @@ impl AffineRows<'_> {
     /// # Safety
     /// As [`Self::reached`], for `R` rows from `row` on.
     #[inline(always)]
-    unsafe fn some<V: Integral, M: Middle, const R: usize, const P: usize, const WHOLE: bool>(
+    unsafe fn some<
+        V: Integral,
+        F: FusedPostOp,
+        const R: usize,
+        const P: usize,
+        const WHOLE: bool,
+    >(
         &self,
-        middle: M,
+        fused: F,
         row: usize,
         of: &Parameters<V, P>,
         sums: &[[i32; WIDTH]],
@@ -316,25 +335,25 @@ impl AffineRows<'_> {
                 let at = p * V::LANES;
                 V::load_differences(sums[i].as_ptr().add(at), compensation.add(at))
             });
-            self.write_rows::<V, M, R, P, WHOLE>(middle, row, of, x);
+            self.write_rows::<V, F, R, P, WHOLE>(fused, row, of, x);
         }
     }
 
     /// Writes rows of sums that have been converted to f32. If the compiler did not know what is in
-    /// the `middle`, a branch for each row would keep the sums out of registers.
+    /// the post-op, a branch for each row would keep the sums out of registers.
     ///
     /// # Safety
     /// As [`Self::reached`]; the output has the `R` rows from `row` on.
     #[inline(always)]
     unsafe fn write_rows<
         V: Integral,
-        M: Middle,
+        F: FusedPostOp,
         const R: usize,
         const P: usize,
         const WHOLE: bool,
     >(
         &self,
-        middle: M,
+        fused: F,
         row: usize,
         of: &Parameters<V, P>,
         mut x: [[V; P]; R],
@@ -344,9 +363,9 @@ impl AffineRows<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             let nothing = V::splat(-0.0);
-            let plus = of.plus;
-            each!(x, i, p => plus.of(x[i][p].fma(of.scales[p], nothing), of.bias[p]));
-            middle.apply(self.row + row, reach, plus, &mut x);
+            let by_fma = of.by_fma;
+            each!(x, i, p => by_fma.add(x[i][p].fma(of.scales[p], nothing), of.bias[p]));
+            fused.apply(self.row + row, reach, by_fma, &mut x);
             match self.to {
                 To::F32(to) => {
                     for i in 0..R {
@@ -356,9 +375,9 @@ impl AffineRows<'_> {
                     }
                 }
                 To::Quantized(to, _) => {
-                    let form = middle.quantizer();
+                    let form = fused.quantizer();
                     if form != QuantizerForm::Clamps {
-                        each!(x, i, p => plus.of(x[i][p], of.add[p]));
+                        each!(x, i, p => by_fma.add(x[i][p], of.add[p]));
                     }
                     if form == QuantizerForm::Scales {
                         each!(x, i, p => x[i][p].fma(of.factor[p], nothing));
@@ -427,7 +446,7 @@ impl AffineRows<'_> {
         sums: &[[__m512i; P]; R],
     ) {
         debug_assert!(self.columns.scales.len() <= P * Avx512::LANES);
-        let MiddleOp::LeakyRelu(leaky) = self.affine.middle else { return };
+        let Fused::LeakyRelu(leaky) = self.affine.fused else { return };
         // SAFETY: the caller's promise; the compensation is as wide as a panel.
         unsafe {
             let of = self.affine.parameters::<Avx512, P>();

@@ -28,7 +28,7 @@ impl ConcatConvolution {
     /// # Panics
     /// When there is none.
     pub fn new(inputs: Vec<QuantizedConvolution>) -> ConcatConvolution {
-        assert!(!inputs.is_empty() && inputs.iter().all(QuantizedConvolution::is_panels));
+        assert!(!inputs.is_empty() && inputs.iter().all(QuantizedConvolution::is_dense));
         ConcatConvolution { inputs }
     }
 
@@ -115,8 +115,8 @@ impl<'a> ImageMemory<'a> {
         threads: &Threads,
         operands: &Operands<'i>,
     ) -> Image<'i> {
-        let (conv, params) = (convolution.conv(), convolution.params());
-        let image = Image::new(conv, params, threads, operands.data, &mut self.bytes);
+        let (bundles, params) = (convolution.bundles(), convolution.params());
+        let image = Image::new(bundles, params, threads, operands.data, &mut self.bytes);
         if has_dot4() { image } else { image.widened(threads, &mut self.wide) }
     }
 }

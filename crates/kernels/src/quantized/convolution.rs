@@ -1,5 +1,6 @@
 //! A quantized convolution, from data and filters to requantized outputs.
 
+use super::bundles::Bundles;
 use super::depthwise::{self, Depthwise};
 use super::input::{self, Data, Image, WindowLayout};
 use super::kernel::{Microkernel, Panel, Sums};
@@ -22,6 +23,7 @@ use crate::quantized::tuning::GEMM_GRAIN;
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantizedConvolution {
     conv: Convolution,
+    bundles: Bundles,
     params: QuantParams,
     /// The zero points of the channels, if the convolution is depthwise.
     zero_points: Vec<u8>,
@@ -31,7 +33,7 @@ pub struct QuantizedConvolution {
 /// How it is computed; the sums are the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Algorithm {
-    /// Windows times panels of filters.
+    /// Windows times panels of filters, for each bundle of groups.
     Panels,
     /// By [`winograd`].
     Winograd,
@@ -44,7 +46,9 @@ enum Algorithm {
 impl Algorithm {
     /// The fastest for a convolution on this CPU.
     fn of(conv: &Convolution) -> Algorithm {
-        if small_oc::pays(conv) {
+        if conv.groups > 1 {
+            Algorithm::Panels
+        } else if small_oc::pays(conv) {
             Algorithm::SmallOc
         } else if winograd::pays(conv) {
             Algorithm::Winograd
@@ -66,21 +70,19 @@ pub struct Operands<'a> {
 }
 
 impl QuantizedConvolution {
-    /// The integer convolution. `None` if its kernel is dilated along the last axis, it has groups
-    /// or three spatial axes, its sums may overflow, or there is far more padding than data.
+    /// The integer convolution. `None` if its kernel is dilated along the last axis, it has three
+    /// spatial axes, the input channels of its groups are no multiple of four, its sums may
+    /// overflow, or there is far more padding than data.
     pub fn new(conv: &Convolution, params: QuantParams) -> Option<QuantizedConvolution> {
         let conv = Convolution { axes: flattened(conv), ..conv.clone() };
         let [depth, _, width] = conv.axes;
-        let is_plain = depth == Window::NONE && conv.groups == 1 && width.dilation == 1;
-        let terms = conv.taps().checked_mul(conv.inputs)?;
+        let is_plain = depth == Window::NONE && width.dilation == 1;
+        let bundles = Bundles::of(&conv)?;
+        let terms = conv.taps().checked_mul(bundles.dense.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
-        let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&conv);
-        fits.then(|| QuantizedConvolution {
-            algorithm: Algorithm::of(&conv),
-            conv,
-            params,
-            zero_points: Vec::new(),
-        })
+        let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&bundles.dense);
+        let (algorithm, zero_points) = (Algorithm::of(&conv), Vec::new());
+        fits.then_some(QuantizedConvolution { conv, bundles, params, zero_points, algorithm })
     }
 
     /// The integer depthwise convolution of quantized data, of which each channel has parameters of
@@ -89,8 +91,9 @@ impl QuantizedConvolution {
         let zero_points = params.iter().map(|params| params.zero_point()).collect();
         let fits = depthwise::suits(conv) && params.len() == conv.inputs;
         let params = *params.first()?;
-        let (conv, algorithm) = (conv.clone(), Algorithm::Depthwise);
-        fits.then_some(QuantizedConvolution { conv, params, zero_points, algorithm })
+        let (conv, bundles) = (conv.clone(), Bundles::whole(conv));
+        let algorithm = Algorithm::Depthwise;
+        fits.then_some(QuantizedConvolution { conv, bundles, params, zero_points, algorithm })
     }
 
     /// The same as windows times panels of filters, so that it can be an input of a
@@ -99,13 +102,14 @@ impl QuantizedConvolution {
         QuantizedConvolution { algorithm: Algorithm::Panels, ..self }
     }
 
-    /// Packs filters into an arena. They are given by output channel, then input channel, then tap.
+    /// Packs filters into an arena. They are given by output channel, then input channel of its
+    /// group, then tap.
     ///
     /// # Panics
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
         match self.algorithm {
-            Algorithm::Panels => PackedFilters::new(&self.conv, self.params, to, filters),
+            Algorithm::Panels => PackedFilters::new(&self.bundles, self.params, to, filters),
             Algorithm::Winograd => winograd::filters(&self.conv, self.params, to, filters),
             Algorithm::SmallOc => small_oc::filters(&self.conv, to.1, filters),
             Algorithm::Depthwise => {
@@ -124,9 +128,14 @@ impl QuantizedConvolution {
         &self.conv
     }
 
-    /// Whether windows are multiplied by panels of filters.
-    pub(super) fn is_panels(&self) -> bool {
-        self.algorithm == Algorithm::Panels
+    /// The sizes of its bundles of groups.
+    pub(super) fn bundles(&self) -> &Bundles {
+        &self.bundles
+    }
+
+    /// Whether windows are multiplied by panels of filters, without groups.
+    pub(super) fn is_dense(&self) -> bool {
+        self.algorithm == Algorithm::Panels && self.bundles.count == 1
     }
 
     /// Whether each channel has a filter of its own.
@@ -154,13 +163,14 @@ impl QuantizedConvolution {
             Algorithm::Panels => "windows of pairs",
         };
         let zero_points = (self.params.zero_point(), &self.zero_points);
-        format!("integers {:?} {zero_points:?} {of}", self.conv.axes.map(|a| a.taps))
+        let (taps, bundles) = (self.conv.axes.map(|a| a.taps), self.bundles.count);
+        format!("integers {taps:?} {zero_points:?} {of} {bundles}")
     }
 
     /// Bytes of packed filters.
     pub fn packed_bytes(&self) -> usize {
         match self.algorithm {
-            Algorithm::Panels => PackedFilters::bytes_for(&self.conv),
+            Algorithm::Panels => PackedFilters::bytes_for(&self.bundles),
             Algorithm::Winograd => winograd::packed_bytes(&self.conv),
             Algorithm::SmallOc => small_oc::packed_bytes(&self.conv),
             Algorithm::Depthwise => depthwise::packed_bytes(&self.conv),
@@ -169,7 +179,7 @@ impl QuantizedConvolution {
 
     /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        let bytes = input::bytes(&self.conv);
+        let bytes = input::bytes_of(&self.bundles);
         match self.algorithm {
             Algorithm::Panels => {
                 let (all, own) = self.wide_lens();
@@ -183,8 +193,8 @@ impl QuantizedConvolution {
 
     /// Blocks that are multiplied by one panel after the other, or all.
     fn blocks_at_a_time(&self) -> usize {
-        let filters = PackedFilters::bytes_for(&self.conv);
-        Microkernel::blocks_at_a_time(WindowLayout::of(&self.conv), filters)
+        let filters = PackedFilters::bytes_for(&self.bundles) / self.bundles.count;
+        Microkernel::blocks_at_a_time(WindowLayout::of(&self.bundles.dense), filters)
     }
 
     /// Elements that are widened for CPUs without dot4: all of the image at first, or what a thread
@@ -192,10 +202,11 @@ impl QuantizedConvolution {
     fn wide_lens(&self) -> (usize, usize) {
         if has_dot4() {
             (0, 0)
-        } else if self.is_pointwise() {
-            (0, input::wide_len(WindowLayout::of(&self.conv), self.blocks_at_a_time()))
+        } else if self.bundles.dense.is_pointwise() {
+            let layout = WindowLayout::of(&self.bundles.dense);
+            (0, input::wide_len(layout, self.blocks_at_a_time()))
         } else {
-            (input::bytes(&self.conv), 0)
+            (input::bytes_of(&self.bundles), 0)
         }
     }
 
@@ -230,8 +241,8 @@ impl QuantizedConvolution {
             return self.run_depthwise((threads, scratch), operands, post_ops, output);
         }
         let to = To::of(output);
-        let mut bytes = scratch.take::<u8>(input::bytes(conv));
-        let image = Image::new(conv, self.params, threads, operands.data, &mut bytes);
+        let mut bytes = scratch.take::<u8>(input::bytes_of(&self.bundles));
+        let image = Image::new(&self.bundles, self.params, threads, operands.data, &mut bytes);
         let requantizer = |panel: usize| self.requantizer(operands, panel, post_ops, to);
         if self.algorithm == Algorithm::Winograd {
             let operands = (&image, operands.filters);
@@ -278,25 +289,32 @@ impl QuantizedConvolution {
         let mut wide = scratch.take::<i16>(own * threads.count());
         let shared = Slice::new(&mut wide);
         let blocks = image.blocks();
-        let has_large_filters = filters.weights() > input::bytes(&self.conv);
+        let has_large_filters = filters.weights() > input::bytes_of(&self.bundles);
         let work = (self.multiply_adds(), has_large_filters);
-        let size = (blocks.count(), filters.count(), self.conv.outputs);
-        let parts = parts(size, work, threads.count());
+        let parts = match self.bundles.count {
+            1 => parts((blocks.count(), filters.count(), self.conv.outputs), work, threads.count()),
+            bundles => parts_of_bundles((blocks.count(), bundles), work.0, threads.count()),
+        };
         threads.run(parts.0 * parts.1, &|task, worker| {
             let (down, across) = (task / parts.1, task % parts.1);
-            let blocks: Vec<Block> =
-                share(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
             let panels = share(filters.count(), parts.1, across);
             let panels: Vec<_> = panels.map(|panel| (panel, requantizer(panel))).collect();
             let mut kernel = Microkernel::default();
             // SAFETY: no two threads are the same worker at a time.
             let wide = unsafe { shared.part(worker * own, own) };
-            for blocks in blocks.chunks(self.blocks_at_a_time()) {
-                let image = if own > 0 { image.widened_for(blocks, wide) } else { image };
-                for (index, requantizer) in &panels {
-                    let columns = requantizer.width();
-                    let panel = Panel { filters, index: *index, columns };
-                    multiply(&mut kernel, (&image, blocks), panel, requantizer);
+            for panels in panels.chunks(self.bundles.panels()) {
+                let bundle = panels[0].0 / self.bundles.panels();
+                let image = image.of_bundle(bundle);
+                let blocks = image.blocks();
+                let blocks: Vec<Block> =
+                    share(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
+                for blocks in blocks.chunks(self.blocks_at_a_time()) {
+                    let image = if own > 0 { image.widened_for(blocks, wide) } else { image };
+                    for (index, requantizer) in panels {
+                        let columns = requantizer.width();
+                        let panel = Panel { filters, index: *index, columns };
+                        multiply(&mut kernel, (&image, blocks), panel, requantizer);
+                    }
                 }
             }
         });
@@ -305,7 +323,7 @@ impl QuantizedConvolution {
     /// Multiply-adds.
     pub(super) fn multiply_adds(&self) -> usize {
         let rows = self.conv.batch * self.conv.positions();
-        rows * self.conv.outputs * self.conv.taps() * self.conv.inputs
+        rows * self.conv.outputs * self.conv.taps() * self.bundles.dense.inputs
     }
 
     /// The requantizer of a panel's columns.
@@ -316,7 +334,7 @@ impl QuantizedConvolution {
         post_ops: &'a [PostOp<'a>],
         to: To<'a>,
     ) -> Requantizer<'a> {
-        let columns = Columns::of(filters, scales, panel);
+        let columns = Columns::new(filters, scales, (panel, self.bundles.columns(panel)));
         let rows = self.conv.batch * self.conv.positions();
         Requantizer::new(columns, post_ops, to, (rows, self.conv.outputs))
     }
@@ -341,6 +359,18 @@ pub(super) fn parts(
     let down = (PARTS_OF_THREAD * threads).div_ceil(across).min(blocks);
     let down = if across == threads { 1 } else { down };
     (down, across)
+}
+
+/// The same for bundles of groups, whose panels read images of their own.
+fn parts_of_bundles(
+    (blocks, bundles): (usize, usize),
+    multiply_adds: usize,
+    threads: usize,
+) -> (usize, usize) {
+    if threads == 1 || multiply_adds <= GEMM_GRAIN {
+        return (1, 1);
+    }
+    ((PARTS_OF_THREAD * threads).div_ceil(bundles).min(blocks), bundles)
 }
 
 /// Parts of the rows for each thread: several even out the speed of the threads.

@@ -1,6 +1,7 @@
 //! The input of a quantized convolution: u8 lines with padding, in which every window is a few runs
 //! of bytes.
 
+use super::bundles::Bundles;
 use super::params::QuantParams;
 use super::tile::{BLOCK_ROWS, Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
 use crate::base::par::{Slice, Threads};
@@ -51,6 +52,11 @@ fn is_joined(conv: &Convolution) -> bool {
 fn line_bytes(conv: &Convolution) -> usize {
     let line = conv.axes[2].reach() * padded_channels(conv);
     if is_joined(conv) { line } else { (line + SLACK).next_multiple_of(ALIGN) }
+}
+
+/// Bytes of the images of all bundles.
+pub(super) fn bytes_of(bundles: &Bundles) -> usize {
+    bundles.count * bytes(&bundles.dense)
 }
 
 /// Bytes of the image of a convolution.
@@ -119,9 +125,11 @@ pub(super) fn wide_len(layout: WindowLayout, blocks: usize) -> usize {
     blocks * (BLOCK_ROWS * layout.row + 2 * (SLACK + ALIGN)) + layout.k()
 }
 
-/// The data as bytes, padded.
+/// The data as bytes, padded. A grouped convolution has an image for each bundle, one behind the
+/// other.
 #[derive(Clone, Copy)]
 pub(super) struct Image<'a> {
+    /// The convolution of a bundle.
     conv: &'a Convolution,
     pub(super) bytes: &'a [u8],
     /// Bytes as i16, if they have been widened, and the first of them.
@@ -134,36 +142,39 @@ pub(super) struct Image<'a> {
 impl<'a> Image<'a> {
     /// Quantizes and pads the data, unless they can be used in place.
     pub(super) fn new(
-        conv: &'a Convolution,
+        bundles: &'a Bundles,
         params: QuantParams,
         threads: &Threads,
         data: Data<'a>,
         bytes: &'a mut [u8],
     ) -> Image<'a> {
+        let conv = &bundles.dense;
         let layout = WindowLayout::of(conv);
         let [_, height, width] = conv.axes;
-        let inside = height.input * width.input;
+        let (inside, channels) = (height.input * width.input, conv.inputs * bundles.count);
         let count = match data {
             Data::F32(input, _) => input.values.len(),
             Data::Planes(values, quantizers) => {
-                assert_eq!(quantizers.len(), conv.inputs, "there is a quantizer for each channel");
+                assert_eq!(quantizers.len(), channels, "there is a quantizer for each channel");
                 values.len()
             }
             Data::Quantized(bytes) => bytes.len(),
         };
-        assert_eq!(count, conv.batch * inside * conv.inputs, "the data differ");
-        if let (Data::Quantized(bytes), true) = (data, is_image(conv, layout)) {
+        assert_eq!(count, conv.batch * inside * channels, "the data differ");
+        if let (Data::Quantized(bytes), 1, true) = (data, bundles.count, is_image(conv, layout)) {
             return Image { conv, bytes, wide: (&[], 0), layout, line: width.input * conv.inputs };
         }
         let line = line_bytes(conv);
         let lines = conv.batch * height.reach();
+        let all = bundles.count * lines;
         // If there are few lines, they are long, and are divided.
-        let pieces = (INPUT_PIECES / lines).clamp(1, width.reach());
-        assert!(lines * line <= bytes.len(), "the image has another size");
+        let pieces = (INPUT_PIECES / all).clamp(1, width.reach());
+        assert!(bytes_of(bundles) <= bytes.len(), "the image has another size");
         let shared = Slice::new(bytes);
-        threads.par_ranges(lines * pieces, INPUT_GRAIN.div_ceil(line / pieces), |own| {
+        threads.par_ranges(all * pieces, INPUT_GRAIN.div_ceil(line / pieces), |own| {
             for i in own {
                 let (line_at, piece) = (i / pieces, i % pieces);
+                let (bundle, line_at) = (line_at / lines, line_at % lines);
                 let (batch, y) = (line_at / height.reach(), line_at % height.reach());
                 let y = y.checked_add_signed(height.start).filter(|y| *y < height.input);
                 let at = |piece: usize| width.reach() * piece / pieces;
@@ -172,12 +183,28 @@ impl<'a> Image<'a> {
                 // The slack behind a line belongs to its last piece.
                 let last = piece + 1 == pieces;
                 let end = if last { line } else { positions.end * padded_channels(conv) };
+                let line_at = bundle * self::bytes(conv) + line_at * line;
                 // SAFETY: lines are within the bytes, and pieces disjoint parts of them.
-                let to = unsafe { shared.part(line_at * line + start, end - start) };
-                write_piece(conv, params, (data, batch, y), positions, to);
+                let to = unsafe { shared.part(line_at + start, end - start) };
+                let channels = Channels { all: channels, first: bundle * conv.inputs };
+                let from = SourceLine { data, channels, batch, y };
+                write_piece(conv, params, from, positions, to);
             }
         });
         Image { conv, bytes, wide: (&[], 0), layout, line }
+    }
+
+    /// The image of a bundle.
+    ///
+    /// # Panics
+    /// When there is no such bundle.
+    pub(super) fn of_bundle(&self, bundle: usize) -> Image<'a> {
+        if bundle == 0 {
+            return *self;
+        }
+        let from = bundle * bytes(self.conv);
+        let wide = (self.wide.0.get(from..).unwrap_or_default(), 0);
+        Image { bytes: &self.bytes[from..], wide, ..*self }
     }
 
     /// The image with all bytes widened, for CPUs without dot4.
@@ -305,12 +332,28 @@ impl Blocks<'_> {
     }
 }
 
-/// Writes some positions of an image line: line `y` of the data, quantized, with the zero point as
+/// The channels of the data, and the first that a bundle reads.
+#[derive(Clone, Copy)]
+struct Channels {
+    all: usize,
+    first: usize,
+}
+
+/// A line of the data, or of padding above and below them.
+#[derive(Clone, Copy)]
+struct SourceLine<'a> {
+    data: Data<'a>,
+    channels: Channels,
+    batch: usize,
+    y: Option<usize>,
+}
+
+/// Writes some positions of an image line: those of the data, quantized, with the zero point as
 /// padding on both sides and in the slack.
 fn write_piece(
     conv: &Convolution,
     params: QuantParams,
-    (data, batch, y): (Data<'_>, usize, Option<usize>),
+    SourceLine { data, channels, batch, y }: SourceLine<'_>,
     own_positions: Range<usize>,
     to: &mut [u8],
 ) {
@@ -328,13 +371,14 @@ fn write_piece(
     right.fill(params.zero_point());
     let line = y * width.input + skipped + first - before;
     let positions = height.input * width.input;
-    let run = (batch * positions + line) * own..(batch * positions + line + count) * own;
+    let run = (batch * positions + line) * channels.all;
+    let run = run..run + count * channels.all;
     match data {
         Data::Planes(values, quantizers) => {
             // The weights of padded channels are 0.
             let plane = |c: usize| {
-                let c = c.min(own - 1);
-                let values = &values[(batch * own + c) * positions + line..][..count];
+                let c = channels.first + c.min(own - 1);
+                let values = &values[(batch * channels.all + c) * positions + line..][..count];
                 Plane { values, quantizer: quantizers[c] }
             };
             for c in (0..all).step_by(4) {
@@ -347,35 +391,47 @@ fn write_piece(
             }
         }
         Data::F32(Input { values, factors: Some(factors), .. }, quantizer) => {
-            let factors = &factors[batch * own..][..own];
-            let each = values[run].chunks_exact(own).zip(inside.chunks_exact_mut(all));
+            let factors = &factors[batch * channels.all + channels.first..][..own];
+            let each = channels.each(&values[run], own).zip(inside.chunks_exact_mut(all));
             each.for_each(|(from, to)| quantize_products(quantizer, from, factors, to));
         }
         Data::F32(Input { values, .. }, quantizer) => {
-            each_position(&values[run], own, inside, all, |from, to| quantize(quantizer, from, to));
+            channels
+                .copy(&values[run], (own, all), inside, |from, to| quantize(quantizer, from, to));
         }
         Data::Quantized(bytes) => {
-            each_position(&bytes[run], own, inside, all, |from, to| {
-                to[..from.len()].copy_from_slice(from);
+            channels.copy(&bytes[run], (own, all), inside, |from, to| {
+                match (from.as_chunks::<8>(), to.as_chunks_mut::<8>().0) {
+                    // A call for so few bytes takes longer than to copy them.
+                    ((from, []), to) => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+                    _ => to[..from.len()].copy_from_slice(from),
+                }
             });
         }
     }
 }
 
-/// Calls `f` with the channels of each position, or with all positions at once if no channel is
-/// padded.
-fn each_position<T>(
-    from: &[T],
-    own: usize,
-    to: &mut [u8],
-    all: usize,
-    f: impl Fn(&[T], &mut [u8]),
-) {
-    if own == all {
-        return f(from, to);
+impl Channels {
+    /// The channels of each position that the bundle reads.
+    fn each<T>(self, from: &[T], own: usize) -> impl Iterator<Item = &[T]> {
+        from.chunks_exact(self.all).map(move |all| &all[self.first..][..own])
     }
-    for (from, to) in from.chunks_exact(own).zip(to.chunks_exact_mut(all)) {
-        f(from, to);
+
+    /// Calls `f` with the `own` channels of each position and where they go, `padded`, or with all
+    /// positions at once if the bundle reads all channels and none is padded.
+    fn copy<T>(
+        self,
+        from: &[T],
+        (own, padded): (usize, usize),
+        to: &mut [u8],
+        f: impl Fn(&[T], &mut [u8]),
+    ) {
+        if own == padded && own == self.all {
+            return f(from, to);
+        }
+        for (from, to) in self.each(from, own).zip(to.chunks_exact_mut(padded)) {
+            f(from, to);
+        }
     }
 }
 

@@ -4,16 +4,17 @@
 //! multiplied by the scale of its channel.
 
 mod affine;
+mod bundles;
 mod concat;
 mod convolution;
 mod depthwise;
 #[cfg(target_arch = "x86_64")]
 mod epilogue;
 mod expanded;
+mod fused_post_op;
 mod input;
 mod kernel;
 mod lane_op;
-mod middle;
 mod output;
 mod pack;
 mod params;

@@ -4,6 +4,7 @@ use super::pack::PackedFilters;
 use super::tile::WIDTH;
 use crate::base::par::Slice;
 use crate::math::quantize::{Output, Quantizers};
+use std::ops::Range;
 
 /// The destination of the results.
 #[derive(Clone, Copy)]
@@ -38,7 +39,16 @@ impl<'a> Columns<'a> {
     /// The columns of a panel, with `scales` for all columns.
     pub(super) fn of(filters: &'a PackedFilters, scales: &'a [f32], panel: usize) -> Columns<'a> {
         let first = panel * WIDTH;
-        let scales = &scales[first..scales.len().min(first + WIDTH)];
-        Columns { first, compensation: filters.compensation(panel), scales }
+        Columns::new(filters, scales, (panel, first..scales.len().min(first + WIDTH)))
+    }
+
+    /// A panel of these columns, with `scales` for all columns.
+    pub(super) fn new(
+        filters: &'a PackedFilters,
+        scales: &'a [f32],
+        (panel, own): (usize, Range<usize>),
+    ) -> Columns<'a> {
+        let (first, compensation) = (own.start, filters.compensation(panel));
+        Columns { first, compensation, scales: &scales[own] }
     }
 }

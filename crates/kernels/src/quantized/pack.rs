@@ -1,13 +1,13 @@
 //! Packs i8 filters into panels of columns, with four elements along k of a column next to each
 //! other (dot4), or as pairs of i16 on CPUs without dot4.
 
+use super::bundles::Bundles;
 use super::input::{WindowLayout, padded_channels};
 use super::kernel::i16::widen_panel;
 use super::params::QuantParams;
 use super::tile::{WIDTH, has_dot4};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::par::Threads;
-use crate::conv::Convolution;
 
 /// Filters in panels of 32 columns.
 #[derive(Debug)]
@@ -20,28 +20,29 @@ pub struct PackedFilters {
 }
 
 impl PackedFilters {
-    /// Packs filters, given by output channel, then input channel, then tap.
+    /// Packs filters, given by output channel, then input channel of its group, then tap.
     pub(super) fn new(
-        conv: &Convolution,
+        bundles: &Bundles,
         params: QuantParams,
         (threads, arena): (&Threads, &WeightArena),
         filters: &[i8],
     ) -> PackedFilters {
+        let conv = &bundles.dense;
         let [_, height, width] = conv.axes;
         let (layout, taps) = (WindowLayout::of(conv), height.taps * width.taps);
-        let k = taps * conv.inputs;
-        assert!(filters.len() >= conv.outputs * k, "there are too few filters");
+        let k = taps * bundles.inputs_of_group();
+        assert!(filters.len() >= bundles.count * conv.outputs * k, "there are too few filters");
         let run = layout.steps * layout.step;
         let weights = run * layout.runs * WIDTH;
         let panel = weights * bytes_per_weight();
-        let mut values = arena.alloc(PackedFilters::bytes_for(conv));
+        let mut values = arena.alloc(PackedFilters::bytes_for(bundles));
         // The position along k of the first channel under each tap.
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * padded_channels(conv);
         let starts: Vec<usize> = (0..taps).map(start).collect();
         let pack = |i: usize, panel: &mut [i8]| {
-            let own = filters.chunks_exact(k).take(conv.outputs).skip(i * WIDTH);
-            for (column, filter) in own.take(WIDTH).enumerate() {
-                pack_weights(filter, &starts, column, panel);
+            for (column, output) in bundles.columns(i).enumerate() {
+                let filter = &filters[output * k..][..k];
+                pack_weights(filter, (&starts, bundles.first_input(output)), column, panel);
             }
         };
         if has_dot4() {
@@ -64,14 +65,16 @@ impl PackedFilters {
                 },
             );
         }
-        PackedFilters { values, panel, compensation: compensation(conv, params, filters) }
+        let of_bundle = filters.chunks_exact(conv.outputs * k).take(bundles.count);
+        let compensation = of_bundle.flat_map(|own| compensation(own, k, params)).collect();
+        PackedFilters { values, panel, compensation }
     }
 
     /// Bytes of packed filters.
-    pub(super) fn bytes_for(conv: &Convolution) -> usize {
-        let layout = WindowLayout::of(conv);
+    pub(super) fn bytes_for(bundles: &Bundles) -> usize {
+        let layout = WindowLayout::of(&bundles.dense);
         let panel = layout.steps * layout.step * layout.runs * WIDTH * bytes_per_weight();
-        panel * conv.outputs.div_ceil(WIDTH)
+        panel * bundles.panels() * bundles.count
     }
 
     /// Filters that were packed in another layout, in panels of `bytes` each.
@@ -121,23 +124,26 @@ fn bytes_per_weight() -> usize {
     if has_dot4() { size_of::<i8>() } else { size_of::<i16>() }
 }
 
-/// The zero point's contribution to the sums of each column.
-pub(super) fn compensation(conv: &Convolution, params: QuantParams, filters: &[i8]) -> Vec<i32> {
-    let k = conv.taps() * conv.inputs;
+/// The zero point's contribution to the sums of each column, for filters of `k` elements.
+pub(super) fn compensation(filters: &[i8], k: usize, params: QuantParams) -> Vec<i32> {
     let total = |filter: &[i8]| filter.iter().map(|v| i32::from(*v)).sum::<i32>();
     let shift = |filter| total(filter) * i32::from(params.zero_point());
-    let mut compensation: Vec<i32> =
-        filters.chunks_exact(k).take(conv.outputs).map(shift).collect();
-    compensation.resize(conv.outputs.next_multiple_of(WIDTH), 0);
+    let mut compensation: Vec<i32> = filters.chunks_exact(k).map(shift).collect();
+    compensation.resize(compensation.len().next_multiple_of(WIDTH), 0);
     compensation
 }
 
 /// Writes a filter to its column of a panel: for each tap, its channels in groups of four, from the
-/// tap's position along k on.
-fn pack_weights(filter: &[i8], starts: &[usize], column: usize, panel: &mut [i8]) {
+/// tap's position along k on. `first` is the first channel, a multiple of four.
+fn pack_weights(
+    filter: &[i8],
+    (starts, first): (&[usize], usize),
+    column: usize,
+    panel: &mut [i8],
+) {
     let (taps, fours) = (starts.len(), panel.as_chunks_mut::<4>().0);
     for (tap, start) in starts.iter().enumerate() {
-        let first = start / 4;
+        let first = (start + first) / 4;
         for (i, channels) in filter.chunks(4 * taps).enumerate() {
             let four = &mut fours[(first + i) * WIDTH + column];
             for (to, from) in four.iter_mut().zip(channels[tap..].iter().step_by(taps)) {

@@ -1,8 +1,8 @@
 //! A residual in quantized values, added to sums between their bias and the quantizer of the
 //! output: perhaps the sums are quantized before, and perhaps an activation follows.
 
+use super::fused_post_op::{AddByFma, FusedPostOp, PANEL_ROWS, QuantizerForm};
 use super::lane_op::{LaneOp, Reach, each};
-use super::middle::{Middle, PANEL_ROWS, Plus, QuantizerForm};
 use crate::base::simd::Integral;
 use crate::gemm::{Activation, PostOp, Strided};
 use crate::math::quantize::{WHOLE_OFFSET, clamp_quantized};
@@ -32,6 +32,9 @@ struct Requantized {
 }
 
 impl<'a> Residual<'a> {
+    /// The quantizer behind it.
+    pub(super) const QUANTIZER: QuantizerForm = QuantizerForm::Offsets;
+
     /// The operations up to the quantizer of the output, if they are such, and the others.
     pub(super) fn of<'o>(ops: &'o [LaneOp<'a>]) -> Option<(Residual<'a>, &'o [LaneOp<'a>])> {
         let (sums, rest) = match ops {
@@ -72,20 +75,22 @@ pub(super) struct ResidualOf<'a, const SUMS: bool, const ACTIVATES: bool> {
 }
 
 impl<'a, const SUMS: bool, const ACTIVATES: bool> ResidualOf<'a, SUMS, ACTIVATES> {
+    /// The residual in this form, which may activate where the residual does not: by a slope of 1.
     pub(super) fn of(residual: Residual<'a>) -> Self {
-        debug_assert!(residual.form() == (SUMS, ACTIVATES));
+        debug_assert!(residual.sums.is_some() == SUMS);
+        debug_assert!(residual.alpha.is_none() || ACTIVATES);
         let Residual { sums, values, scale, low, alpha } = residual;
         let none = Requantized { most: 0.0, scale: 1.0, low: 0.0 };
         ResidualOf { sums: sums.unwrap_or(none), values, scale, low, alpha: alpha.unwrap_or(1.0) }
     }
 }
 
-impl<const SUMS: bool, const ACTIVATES: bool> Middle for ResidualOf<'_, SUMS, ACTIVATES> {
+impl<const SUMS: bool, const ACTIVATES: bool> FusedPostOp for ResidualOf<'_, SUMS, ACTIVATES> {
     const ROWS: usize = PANEL_ROWS;
 
     #[inline(always)]
     fn quantizer(self) -> QuantizerForm {
-        QuantizerForm::Offsets
+        Residual::QUANTIZER
     }
 
     #[inline(always)]
@@ -93,7 +98,7 @@ impl<const SUMS: bool, const ACTIVATES: bool> Middle for ResidualOf<'_, SUMS, AC
         self,
         row: usize,
         reach: Reach<WHOLE>,
-        plus: Plus<V>,
+        by_fma: AddByFma<V>,
         x: &mut [[V; P]; R],
     ) {
         debug_assert!(self.values.reaches(row + R, reach.columns));
@@ -103,14 +108,14 @@ impl<const SUMS: bool, const ACTIVATES: bool> Middle for ResidualOf<'_, SUMS, AC
                 let (scale, low) = (V::splat(self.sums.scale), V::splat(self.sums.low));
                 let most = self.sums.most;
                 let (up, down) = (V::splat(WHOLE_OFFSET), V::splat(-WHOLE_OFFSET));
-                each!(x, i, p => plus.of(clamp_quantized(x[i][p], most), up));
-                each!(x, i, p => plus.of(x[i][p], down).fma(scale, low));
+                each!(x, i, p => by_fma.add(clamp_quantized(x[i][p], most), up));
+                each!(x, i, p => by_fma.add(x[i][p], down).fma(scale, low));
             }
             let (scale, low) = (V::splat(self.scale), V::splat(self.low));
             let values = self.values.values.as_ptr().add(row * self.values.stride);
             each!(x, i, p => {
                 let q = reach.load_bytes::<V>(values.add(i * self.values.stride), p);
-                plus.of(x[i][p], q.fma(scale, low))
+                by_fma.add(x[i][p], q.fma(scale, low))
             });
             if ACTIVATES {
                 Activation::LeakyRelu(self.alpha).apply(x);

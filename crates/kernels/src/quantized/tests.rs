@@ -13,6 +13,7 @@ mod residual;
 /// The definition: sums of quantized values times filters.
 fn sums(conv: &Convolution, params: QuantParams, data: &[u8], filters: &[i8]) -> Vec<i64> {
     let [_, height, width] = conv.axes;
+    let (inputs, outputs) = (conv.inputs / conv.groups, conv.outputs / conv.groups);
     let mut to = Vec::new();
     for batch in 0..conv.batch {
         for (y, x) in (0..height.output).flat_map(|y| (0..width.output).map(move |x| (y, x))) {
@@ -23,11 +24,12 @@ fn sums(conv: &Convolution, params: QuantParams, data: &[u8], filters: &[i8]) ->
                     let Some((iy, ix)) = height.position(y, ky).zip(width.position(x, kx)) else {
                         continue;
                     };
-                    for c in 0..conv.inputs {
-                        let at = ((batch * height.input + iy) * width.input + ix) * conv.inputs + c;
-                        let q = i64::from(data[at]) - i64::from(params.zero_point());
+                    let position = (batch * height.input + iy) * width.input + ix;
+                    let first = position * conv.inputs + n / outputs * inputs;
+                    for c in 0..inputs {
+                        let q = i64::from(data[first + c]) - i64::from(params.zero_point());
                         let tap = ky * width.taps + kx;
-                        let w = (n * conv.inputs + c) * height.taps * width.taps + tap;
+                        let w = (n * inputs + c) * height.taps * width.taps + tap;
                         sum += q * i64::from(filters[w]);
                     }
                 }
@@ -125,6 +127,25 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Groups that are computed together, in fours of channels, and alone.
+    #[test]
+    fn sums_of_groups_are_exact(
+        (batch, inputs, outputs, groups) in (1usize..3, 1usize..9, 1usize..40, 2usize..9),
+        (height, width, before) in (3usize..9, 3usize..40, 0isize..3),
+        (taps, stride) in (1usize..4, 1usize..3),
+        (zero, seed, channels_first) in (0u8..=255, any::<u64>(), any::<bool>()),
+    ) {
+        let axes = [height, width].map(|size| window(size, taps, stride, 1, before));
+        let (axes, precision) = ([Window::NONE, axes[0], axes[1]], Precision::F32);
+        let (inputs, outputs) = (4 * inputs * groups, outputs * groups);
+        let conv = Convolution { batch, axes, inputs, outputs, groups, precision };
+        is_exact(&conv, zero, seed, channels_first)?;
+    }
+}
+
 /// The largest possible sums.
 #[test]
 fn sums_of_patches_do_not_wrap() {
@@ -159,7 +180,7 @@ fn is_exact(
     let [_, height, width] = conv.axes;
     let count = conv.batch * height.input * width.input * conv.inputs;
     let data: Vec<u8> = (0..count).map(|_| next() ^ 0x80).collect();
-    let count = conv.outputs * conv.inputs * height.taps * width.taps;
+    let count = conv.outputs * conv.inputs / conv.groups * height.taps * width.taps;
     let filters: Vec<i8> = (0..count).map(|_| next() as i8).collect();
     agrees(conv, zero, (&data, &filters), channels_first)
 }
@@ -344,7 +365,8 @@ fn what_does_not_fit_is_refused() {
     let params = QuantParams::new(0.0, 0.1).unwrap();
     let is_taken = |conv: &Convolution| QuantizedConvolution::new(conv, params).is_some();
     assert!(is_taken(&conv));
-    assert!(!is_taken(&Convolution { groups: 2, ..conv.clone() }));
+    assert!(is_taken(&Convolution { groups: 2, ..conv.clone() }));
+    assert!(!is_taken(&Convolution { groups: 4, ..conv.clone() }));
     assert!(!is_taken(&Convolution { inputs: 8000, ..conv.clone() }));
     assert!(!is_taken(&Convolution { axes: [axis; 3], ..conv.clone() }));
     let padded = Window { start: -1 << 40, output: 1 << 40, ..axis };

@@ -56,7 +56,7 @@ pub(super) fn filters(
             pack_weights(conv, filters, panel);
         }
     });
-    PackedFilters::of_panels(values, bytes, compensation(conv, params, filters))
+    PackedFilters::of_panels(values, bytes, compensation(filters, k, params))
 }
 
 /// Bytes of packed filters.

@@ -36,7 +36,8 @@ pub(crate) struct Net {
     pub(crate) outputs: Vec<ValueId>,
 }
 
-/// A constant as integers times a scale per output channel.
+/// A constant as integers times scales: one for each output channel, or for each few that follow
+/// each other.
 #[derive(Clone)]
 pub(crate) struct Integers {
     pub(crate) values: Tensor,

@@ -38,6 +38,8 @@ const MEANING: &[(&str, Pass)] = &[
 
 /// In the order in which they run.
 const PASSES: &[(&str, Pass)] = &[
+    // Limits, scales and zero points that are stored in f16.
+    ("decompression of vectors", quantization::decompress::vectors),
     // f16 graphs are computed in f32; inputs, outputs and variables stay f16. Results are rounded
     // once, not after each operation.
     ("f16 promotion", quantization::f16::widen),

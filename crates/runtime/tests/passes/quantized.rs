@@ -1,7 +1,7 @@
 //! Quantized models: integer convolutions and MatMuls, and values that stay u8.
 
 use super::{binary, check, constant, numbers, plan, unary, with_ints};
-use ir::ElementType::{F32, I8, U8};
+use ir::ElementType::{F16, F32, I8, U8};
 use ir::{Graph, GraphBuilder, OutputRef};
 use irrun_runtime::Tensor;
 
@@ -89,6 +89,71 @@ fn filters_may_be_bytes_that_are_fake_quantized() {
         let steps: &[&str] =
             if step == "integers" { &[step, "copy"] } else { &["fake", step, "copy"] };
         check(&g.finish().unwrap(), &[1, 3, 9, 11], 1e-4, steps);
+    }
+}
+
+/// A FakeQuantize with its limits in f16, as compression leaves them.
+fn fake_quantized_in_half(g: &mut GraphBuilder, x: OutputRef, bits: [u16; 2]) -> OutputRef {
+    let [low, high] = bits.map(|bits| halves(g, &[], &[bits]));
+    let layer = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
+    layer.inputs(&[x, low, high, low, high]).output()
+}
+
+/// Constants of f16 that are converted to f32.
+fn halves(g: &mut GraphBuilder, dims: &[u64], bits: &[u16]) -> OutputRef {
+    let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    let half = g.constant(F16, dims, &bytes);
+    let to = [("destination_type", "f32")];
+    g.layer("Convert", "opset1").attributes(&to).inputs(&[half]).output()
+}
+
+/// Limits and scales that were compressed to f16.
+#[test]
+fn limits_and_scales_may_be_stored_in_half() {
+    let mut g = GraphBuilder::new("half");
+    let x = g.parameter("x", F32, "1,3,9,11");
+    // -2 to 1.9844.
+    let x = fake_quantized_in_half(&mut g, x, [0xc000, 0x3ff0]);
+    let bytes: Vec<u8> = (0..40 * 27).map(|i| (i * 37 % 251) as u8).collect();
+    let values = g.constant(I8, &[40, 3, 3, 3], &bytes);
+    let to = [("destination_type", "f32")];
+    let values = g.layer("Convert", "opset1").attributes(&to).inputs(&[values]).output();
+    // 2^-10 to 2^-6.
+    let scales: Vec<u16> = (0..40).map(|i| 0x1400 + (i % 5) * 0x400).collect();
+    let scales = halves(&mut g, &[40, 1, 1, 1], &scales);
+    let filters = binary(&mut g, "Multiply", values, scales);
+    let y = g.layer("Convolution", "opset1").attributes(&PADDED).inputs(&[x, filters]).output();
+    g.result("y", y);
+    check(&g.finish().unwrap(), &[1, 3, 9, 11], 1e-3, &["integers", "copy"]);
+}
+
+/// Groups of 8 and 16 channels, each output channel with a scale of its own, or each group.
+#[test]
+fn grouped_convolutions_run_in_integers() {
+    for (groups, own, scaled) in [(5, 8, 2), (2, 16, 2), (3, 24, 1)] {
+        let channels = groups * own;
+        let dims = [groups, own, own, 3, 3];
+        let mut g = GraphBuilder::new("groups");
+        let x = g.parameter("x", F32, &format!("2,{channels},9,7"));
+        let x = fake_quantized(&mut g, x, -1.28, 1.27);
+        let count = dims.iter().product::<u64>();
+        let bytes: Vec<u8> = (0..count).map(|i| (i * 37 % 251) as u8).collect();
+        let values = g.constant(I8, &dims, &bytes);
+        let to = [("destination_type", "f32")];
+        let values = g.layer("Convert", "opset1").attributes(&to).inputs(&[values]).output();
+        let mut of_scales = [1; 5];
+        of_scales[..scaled].copy_from_slice(&dims[..scaled]);
+        let count = of_scales.iter().product::<u64>();
+        let scales: Vec<f32> = (0..count).map(|i| 0.001 * (i % 5 + 1) as f32).collect();
+        let scales = g.constant_f32(&of_scales, &scales);
+        let filters = binary(&mut g, "Multiply", values, scales);
+        let layer = g.layer("GroupConvolution", "opset1").attributes(&PADDED);
+        let y = layer.inputs(&[x, filters]).output();
+        let y = fake_quantized(&mut g, y, -12.8, 12.7);
+        g.result("y", y);
+        let steps = ["quantize", "copy", "integers", "copy"];
+        // Values halfway between two quantized values may round to the other one.
+        check(&g.finish().unwrap(), &[2, channels as usize, 9, 7], 0.101, &steps);
     }
 }
 

@@ -4,6 +4,7 @@ use crate::fused::decompress::Once;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::passes::context::PassCx;
+use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
 use infer::ops::binary::Binary;
 use infer::ops::convert::Convert;
@@ -15,6 +16,29 @@ use std::sync::Arc;
 
 /// Constants of up to this many elements are converted at compile time.
 const CONVERTED_AT_COMPILE_ELEMENTS: usize = 1 << 16;
+
+/// Converts constants with one axis, as limits, scales and zero points have: quantization analysis
+/// reads their values.
+pub(crate) fn vectors(net: &mut Net, _: &PassCx<'_>) -> usize {
+    GraphRewriter::over(net, |rewriter, node| match converted(rewriter.net, &node) {
+        Some(tensor) => {
+            let value = rewriter.add(Value::known(tensor));
+            rewriter.replace(node.outputs[0], value);
+        }
+        None => rewriter.keep(node),
+    })
+}
+
+/// The constant with one axis that a node converts to f32.
+fn converted(net: &Net, node: &Node) -> Option<Tensor> {
+    let &[output] = &node.outputs[..] else { return None };
+    let constant = net.values[*node.inputs.first()?].constant.as_ref()?;
+    let is_half = matches!(constant.element_type(), ElementType::F16 | ElementType::BF16);
+    let is_vector = constant.sizes().iter().filter(|size| **size != 1).count() <= 1
+        && constant.count() <= CONVERTED_AT_COMPILE_ELEMENTS;
+    let fits = is_half && is_vector && node.is::<Convert>().is_some() && net.is_f32(output);
+    fits.then(|| convert_tensor(constant, ElementType::F32).ok())?
+}
 
 /// Computes in f32 what is computed from constants in f16 and then converted to f32. OpenVINO does
 /// the same.

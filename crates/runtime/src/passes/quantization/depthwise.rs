@@ -6,6 +6,7 @@ use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};
 use crate::graph::net::{Net, Node, Operation, Value};
 use crate::kernel::post_ops::{PostOp, moved};
+use crate::passes::quantization::integers::repeated;
 use crate::tensor::Tensor;
 use kernels::quantized::{QuantParams, QuantizedConvolution, stays_in_registers};
 use std::sync::Arc;
@@ -21,8 +22,9 @@ pub(super) fn in_integers(net: &mut Net, node: &Node, params: &[QuantParams]) ->
     }
     let integers = net.values[*node.inputs.get(1)?].integers.clone()?;
     let quantized = QuantizedConvolution::depthwise(&conv.conv, params)?;
-    let scales = integers.scales.iter().zip(params).map(|(filter, data)| filter * data.scale());
-    let scales = Tensor::from_vec(&[integers.scales.len()], scales.collect()).ok()?;
+    let scales = repeated(&integers.scales, params.len())?;
+    let scales = scales.iter().zip(params).map(|(filter, data)| filter * data.scale());
+    let scales = Tensor::from_vec(&[params.len()], scales.collect()).ok()?;
     let made = IntegerConvolution {
         data: IntegerInput { quantized, reads: Reads::Quantized },
         concat: Vec::new(),

@@ -31,39 +31,41 @@ pub(super) fn integers(
     let values = |factor: ValueId| {
         let values = net.values[*converted.get(&factor)?].constant.as_ref()?;
         let keeps = net.sizes(*node.outputs.first()?)?[..] == *values.sizes();
-        values.sizes().first().filter(|_| keeps).map(|outputs| (values, *outputs))
+        keeps.then_some(values)
     };
     let product = either_way(node, Kind::Multiply).find_map(|[factor, scale]| {
-        let (values, outputs) = values(factor)?;
-        let scales = per_channel(net, scale, (outputs, values.sizes().len()))?;
+        let values = values(factor)?;
+        let scales = per_channel(net, scale, values.sizes())?;
         // A window of padding alone sums to 0, and 0 times an infinite scale would be NaN.
         let fits = values.element_type() == ElementType::I8 && scales.iter().all(|s| s.is_finite());
         fits.then(|| Integers { values: values.clone(), scales: scales.into() })
     });
-    let rescaled = || {
-        let (values, outputs) = values(*node.inputs.first()?)?;
-        rescaled(net, node, values, outputs)
-    };
+    let rescaled = || rescaled(net, node, values(*node.inputs.first()?)?);
     product.or_else(rescaled).or_else(|| reshaped(net, node))
 }
 
-/// The integers of a Reshape that keeps the output channels, as in front of a GroupConvolution.
+/// The integers of a Reshape that keeps the elements of each output channel, as in front of a
+/// GroupConvolution.
 fn reshaped(net: &Net, node: &Node) -> Option<Integers> {
     let data = *node.is::<Reshape>().and(node.inputs.first())?;
     let Integers { values, scales } = net.values[data].integers.as_deref()?;
-    let sizes = net.sizes(*node.outputs.first()?).filter(|to| to.first() == values.sizes().first());
-    let values = values.part(0, values.element_type(), &sizes?).ok()?;
+    let (from, to) = (values.sizes(), net.sizes(*node.outputs.first()?)?);
+    // Groups of output channels, or each channel a group.
+    let keeps = to.first() == from.first()
+        || to.len() > from.len() && to.get(..2)?.iter().product::<usize>() == *from.first()?;
+    let values = values.part(0, values.element_type(), &to).ok().filter(|_| keeps)?;
     Some(Integers { values, scales: scales.clone() })
 }
 
 /// The integers that a FakeQuantize moves by a zero point and scales: one integer to each level.
-fn rescaled(net: &Net, node: &Node, values: &Tensor, outputs: usize) -> Option<Integers> {
+fn rescaled(net: &Net, node: &Node, values: &Tensor) -> Option<Integers> {
     let levels = node.is::<FakeQuantize>()?.levels();
     let &[_, ref limits @ ..] = &node.inputs[..] else { return None };
     let limits: [ValueId; 4] = limits.try_into().ok()?;
-    let shape = (outputs, values.sizes().len());
+    let limits = limits.map(|limit| per_channel(net, limit, values.sizes()).unwrap_or_default());
+    let outputs = limits.iter().map(Vec::len).max()?;
     let [from_low, from_high, low, high] =
-        limits.map(|limit| per_channel(net, limit, shape).unwrap_or_default());
+        limits.map(|limit| repeated(&limit, outputs).unwrap_or_default());
     let given: Vec<i32> = match values.element_type() {
         ElementType::U8 => values.as_slice::<u8>()?.iter().map(|q| i32::from(*q)).collect(),
         ElementType::I8 => values.as_slice::<i8>()?.iter().map(|q| i32::from(*q)).collect(),
@@ -92,15 +94,19 @@ fn rescaled(net: &Net, node: &Node, values: &Tensor, outputs: usize) -> Option<I
     Some(Integers { values, scales: scales.into() })
 }
 
-/// A constant with one number for each output channel, which come first, or one for all.
-fn per_channel(net: &Net, constant: ValueId, (outputs, rank): (usize, usize)) -> Option<Vec<f32>> {
+/// A constant with one number for each index of the first axes of values with these sizes, one of
+/// these axes or more, or one for all.
+fn per_channel(net: &Net, constant: ValueId, of: &[usize]) -> Option<Vec<f32>> {
     let constant = net.values[constant].constant.as_ref()?;
-    match (constant.as_slice::<f32>()?, constant.sizes()) {
-        ([one], _) => Some(vec![*one; outputs]),
-        (all, [own, rest @ ..]) => {
-            let of_channels = *own == outputs && rest.len() + 1 == rank;
-            (of_channels && rest.iter().all(|n| *n == 1)).then(|| all.to_vec())
-        }
-        _ => None,
-    }
+    let all = constant.as_slice::<f32>()?;
+    let own = constant.sizes();
+    let first = own.iter().zip(of).take_while(|(own, of)| own == of).count();
+    let is_rest_one = own.iter().skip(first).all(|n| *n == 1);
+    (all.len() == 1 || own.len() == of.len() && is_rest_one).then(|| all.to_vec())
+}
+
+/// Numbers for `count` channels, each for as many that follow each other.
+pub(super) fn repeated(numbers: &[f32], count: usize) -> Option<Vec<f32>> {
+    let each = count.checked_div(numbers.len()).filter(|each| each * numbers.len() == count)?;
+    Some(numbers.iter().flat_map(|number| std::iter::repeat_n(*number, each)).collect())
 }

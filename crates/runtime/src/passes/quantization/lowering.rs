@@ -11,7 +11,7 @@ use crate::graph::rewriter::GraphRewriter;
 use crate::ops::pool;
 use crate::passes::context::PassCx;
 use crate::passes::quantization::concat::{self, Part};
-use crate::passes::quantization::integers::{integers, without_zero_points};
+use crate::passes::quantization::integers::{integers, repeated, without_zero_points};
 use crate::tensor::Tensor;
 use infer::ops::convert::Convert;
 use infer::ops::fake_quantize::FakeQuantize;
@@ -142,7 +142,7 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let (conv, channels_first) = convolution(net, node, &integers)?;
     let parts = match net.values[data].quant_params {
         Some(params) => vec![Part { data, conv: conv.clone(), params, integers: *integers }],
-        None if channels_first => return None,
+        None if channels_first || conv.groups > 1 => return None,
         None => concat::parts(rewriter, data, &conv, &integers)?,
     };
     let is_alone = parts.len() == 1;
@@ -156,8 +156,9 @@ fn in_integers(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
             false => Reads::F32(quantizer),
         };
         made.push(IntegerInput { quantized, reads });
-        let scales = integers.scales.iter().map(|s| s * params.scale()).collect();
-        let scales = Tensor::from_vec(&[integers.scales.len()], scales).ok()?;
+        let scales = repeated(&integers.scales, conv.outputs)?;
+        let scales = scales.iter().map(|s| s * params.scale()).collect();
+        let scales = Tensor::from_vec(&[conv.outputs], scales).ok()?;
         let [filters, scales] = [integers.values, scales].map(|t| rewriter.add(Value::known(t)));
         inputs.extend([data, filters, scales]);
     }

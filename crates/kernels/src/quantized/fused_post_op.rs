@@ -1,5 +1,5 @@
-//! What requantization does between the bias of sums and the quantizer of the output, to vectors in
-//! registers.
+//! The post-ops that requantization fuses between the bias of sums and the quantizer of the output,
+//! applied to vectors in registers.
 
 use super::lane_op::{Reach, each};
 use super::tile::HALF;
@@ -7,7 +7,7 @@ use crate::base::simd::{Integral, opaque};
 use crate::gemm::Activation;
 use crate::math::exponential::Function;
 
-/// Rows that are taken at a time if a [`Middle`] wants several: eight vectors.
+/// Rows that are taken at a time if a [`FusedPostOp`] wants several: eight vectors.
 pub(super) const PANEL_ROWS: usize = 4;
 
 /// What the scale and the bias have left of the quantizer, besides clamping and rounding.
@@ -20,8 +20,8 @@ pub(super) enum QuantizerForm {
     Scales,
 }
 
-/// What is done between the bias and the quantizer.
-pub(super) trait Middle: Copy {
+/// A post-op between the bias and the quantizer.
+pub(super) trait FusedPostOp: Copy {
     /// Rows that are taken at a time, where vectors are half a panel: the CPU reads too few
     /// instructions ahead to overlap the operations on several rows that follow each other.
     const ROWS: usize = 1;
@@ -38,7 +38,7 @@ pub(super) trait Middle: Copy {
         self,
         row: usize,
         reach: Reach<WHOLE>,
-        plus: Plus<V>,
+        by_fma: AddByFma<V>,
         x: &mut [[V; P]; R],
     );
 }
@@ -47,7 +47,7 @@ pub(super) trait Middle: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct LeakyRelu(pub(super) Option<f32>);
 
-impl Middle for LeakyRelu {
+impl FusedPostOp for LeakyRelu {
     const ROWS: usize = PANEL_ROWS;
 
     #[inline(always)]
@@ -60,7 +60,7 @@ impl Middle for LeakyRelu {
         self,
         _row: usize,
         _reach: Reach<WHOLE>,
-        _plus: Plus<V>,
+        _by_fma: AddByFma<V>,
         x: &mut [[V; P]; R],
     ) {
         if let Some(alpha) = self.0 {
@@ -69,7 +69,7 @@ impl Middle for LeakyRelu {
     }
 }
 
-impl<F: Function> Middle for F {
+impl<F: Function> FusedPostOp for F {
     #[inline(always)]
     fn quantizer(self) -> QuantizerForm {
         QuantizerForm::Scales
@@ -80,7 +80,7 @@ impl<F: Function> Middle for F {
         self,
         _row: usize,
         _reach: Reach<WHOLE>,
-        _plus: Plus<V>,
+        _by_fma: AddByFma<V>,
         x: &mut [[V; P]; R],
     ) {
         // SAFETY: the caller's promise.
@@ -91,18 +91,18 @@ impl<F: Function> Middle for F {
 /// Additions as products with 1 that are added to, with the same bits. Zen computes them where it
 /// multiplies, so that what adds is left to conversions and limits, of which there are more.
 #[derive(Clone, Copy)]
-pub(super) struct Plus<V>(V);
+pub(super) struct AddByFma<V>(V);
 
-impl<V: Integral> Plus<V> {
+impl<V: Integral> AddByFma<V> {
     /// # Safety
     /// The instruction set of `V` is available.
     #[inline(always)]
-    pub(super) unsafe fn new() -> Plus<V> {
+    pub(super) unsafe fn new() -> AddByFma<V> {
         // The compiler would replace a product with 1 that it knows.
         const ONES: [f32; HALF] = [1.0; HALF];
         const { assert!(V::LANES <= HALF) };
         // SAFETY: the caller's promise.
-        Plus(unsafe { V::load(opaque(ONES.as_ptr())) })
+        AddByFma(unsafe { V::load(opaque(ONES.as_ptr())) })
     }
 
     /// `x + y`.
@@ -110,7 +110,7 @@ impl<V: Integral> Plus<V> {
     /// # Safety
     /// The instruction set of `V` is available.
     #[inline(always)]
-    pub(super) unsafe fn of(self, x: V, y: V) -> V {
+    pub(super) unsafe fn add(self, x: V, y: V) -> V {
         // SAFETY: the caller's promise.
         unsafe { x.fma(self.0, y) }
     }
