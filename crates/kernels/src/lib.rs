@@ -17,8 +17,8 @@ pub use base::{isa, num, par, slices};
 
 mod math;
 pub use math::{
-    arithmetic, binary, broadcast, classify, convert, fake_quantize, inverse, quantize, range,
-    real, select, sub_byte, unary,
+    arithmetic, binary, broadcast, classify, convert, fake_quantize, inverse, quantize,
+    quantize_lines, range, real, select, sub_byte, unary,
 };
 
 mod movement;

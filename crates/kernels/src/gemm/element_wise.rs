@@ -4,12 +4,13 @@ use super::post_ops::{Operand, PostOp, Strided, apply_post_ops, apply_to_rows};
 use crate::base::par::Threads;
 use crate::base::scratch::InOut;
 use crate::base::slices::GRAIN;
+use crate::math::quantize::{Output, Quantizers};
 
 /// Elements of a block: it and the operands fit L1. Rows that are not longer are computed whole.
 pub const BLOCK: usize = 2 << 10;
 
 /// Writes the elements from an offset on.
-type Fill<'f> = dyn Fn(usize, &mut [f32]) + Sync + 'f;
+pub type Fill<'f> = dyn Fn(usize, &mut [f32]) + Sync + 'f;
 
 /// What post-ops are applied to: the input, or what is filled in.
 pub struct Elements<'a> {
@@ -81,6 +82,40 @@ pub fn map_rows(
     });
 }
 
+/// Applies post-ops to rows of `columns` elements that `fill` writes, block by block, and quantizes
+/// them if the output is quantized.
+///
+/// # Panics
+/// When a row is not whole, an operand has too few elements, or a row that is quantized is longer
+/// than a [`BLOCK`].
+pub fn map_rows_to(
+    threads: &Threads,
+    (columns, post_ops): (usize, &[PostOp<'_>]),
+    fill: &Fill<'_>,
+    output: Output<'_>,
+) {
+    let (quantized, quantizers) = match output {
+        Output::F32(to) => {
+            let elements = Elements { io: InOut::in_place(to), fill: Some(fill) };
+            return map_rows(threads, columns, post_ops, &elements);
+        }
+        Output::Quantized(to, quantizers) => (to, quantizers),
+    };
+    let rows = quantized.len() / columns.max(1);
+    assert!(rows * columns == quantized.len() && columns <= BLOCK, "a row is not whole");
+    assert!(post_ops.iter().all(|op| op.reaches(rows, columns)), "an operand is too short");
+    let of_block = BLOCK / columns.max(1);
+    threads.par_chunks_mut(quantized, of_block * columns, GRAIN, |first, part| {
+        let mut values = [0.0; BLOCK];
+        for (i, part) in part.chunks_mut(of_block * columns).enumerate() {
+            let (row, values) = ((first + i) * of_block, &mut values[..part.len()]);
+            fill(row * columns, values);
+            apply_to_rows(post_ops, row, columns, values);
+            quantizers.rows(columns, values, part);
+        }
+    });
+}
+
 /// An operand of a Concat along rows.
 pub struct ConcatOperand<'a> {
     /// Rows of `columns` elements.
@@ -113,6 +148,30 @@ pub fn concat_rows(operands: &[ConcatOperand<'_>], first: usize, to: &mut [f32])
         }
         start += columns;
     }
+}
+
+/// Quantizes rows of a Concat whose operands have no post-ops.
+///
+/// # Panics
+/// When an operand lacks a row.
+pub fn quantize_concat(
+    threads: &Threads,
+    operands: &[ConcatOperand<'_>],
+    (quantizers, quantized): (Quantizers<'_>, &mut [u8]),
+) {
+    let all: usize = operands.iter().map(|operand| operand.columns).sum();
+    let block = (BLOCK / all.max(1)).max(1) * all;
+    threads.par_chunks_mut(quantized, block, GRAIN, |first, part| {
+        for (i, part) in part.chunks_mut(block).enumerate() {
+            let (row, rows) = ((first + i) * block / all, part.len() / all);
+            let mut start = 0;
+            for ConcatOperand { rows: from, columns, .. } in operands {
+                let from = &from[row * columns..][..rows * columns];
+                quantizers.columns(start, (*columns, from), (all, &mut part[start..]));
+                start += columns;
+            }
+        }
+    });
 }
 
 /// Copies a row that is usually too short for `memcpy` to pay.

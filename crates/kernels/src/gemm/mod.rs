@@ -36,7 +36,10 @@ pub(crate) use block_diagonal::BlockDiagonal;
 pub use dequant::format::{Compressed, GroupParams, WeightFormat};
 pub use dequant::pack::CompressedPanels;
 pub use dynamic::pack::DynamicPanels;
-pub use element_wise::{BLOCK, ConcatOperand, Elements, concat_rows, map_planes, map_rows};
+pub use element_wise::{
+    BLOCK, ConcatOperand, Elements, Fill, concat_rows, map_planes, map_rows, map_rows_to,
+    quantize_concat,
+};
 pub use grouped::{GroupedGemm, can_group, run_grouped};
 pub use im2col::{Im2col, InputStrides, Window};
 pub(crate) use k_blocks::{KBlocks, LONGEST_BLOCK, end_block};

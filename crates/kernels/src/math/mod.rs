@@ -9,6 +9,7 @@ pub(crate) mod exponential;
 pub mod fake_quantize;
 pub mod inverse;
 pub mod quantize;
+pub mod quantize_lines;
 pub mod range;
 pub mod real;
 pub(crate) mod rsqrt;

@@ -1,11 +1,10 @@
 //! Quantizers of u8 values.
 
-use crate::base::par::Threads;
 use crate::base::simd::Vector;
 use crate::multiversion;
 
-/// Elements that are worth a second thread.
-const GRAIN: usize = 32 << 10;
+/// Steps from 0 to the lowest number of a quantizer that absorbs a scale, at most.
+const MAX_STEPS: f64 = (1 << 12) as f64;
 
 /// Quantizes f32 to u8. It multiplies by a factor where FakeQuantize divides, so an element halfway
 /// between two quantized values may round to the other one. NaN becomes 0.
@@ -30,11 +29,9 @@ impl Quantizer {
     /// rounding differs. `None` unless the factor is above 0, and the lowest number so near the
     /// others that its rounding moves a value by less than a thousandth of a step.
     pub fn of_scaled(self, factor: f32, shift: f32) -> Option<Quantizer> {
-        /// Steps from 0 to the lowest number, at most.
-        const MAX_STEPS: f32 = (1 << 12) as f32;
         let low = (f64::from(self.low) - f64::from(shift)) / f64::from(factor);
         let quantizer = Quantizer { low: low as f32, factor: self.factor * factor, ..self };
-        let is_near = (quantizer.low * quantizer.factor).abs() <= MAX_STEPS;
+        let is_near = f64::from(quantizer.low * quantizer.factor).abs() <= MAX_STEPS;
         (factor > 0.0 && is_near && quantizer.factor.is_normal()).then_some(quantizer)
     }
 
@@ -205,7 +202,7 @@ impl<'a> ColumnQuantizers<'a> {
 
     /// The quantized value of an element of a column.
     #[inline(always)]
-    fn byte(&self, x: f32, add: f32, factor: f32) -> u8 {
+    pub(super) fn byte(&self, x: f32, add: f32, factor: f32) -> u8 {
         debug_assert!((0.0..=255.0).contains(&self.most));
         // SAFETY: an integer between 0 and 255, since `new` has tested the largest.
         unsafe { self.quantized(x, add, factor).to_int_unchecked::<i32>() as u8 }
@@ -268,19 +265,45 @@ pub struct Requantization {
 }
 
 impl Quantizers<'_> {
+    /// The parameters of quantizers of x, and the largest quantized value, for which x times the
+    /// scale of its column plus the shift has the quantized values of these. The rounding differs.
+    /// `None` unless the lowest number is so near the others that its rounding moves a value by
+    /// less than a thousandth of a step.
+    pub fn of_scaled(self, scales: &[f64], shifts: &[f64]) -> Option<(Vec<f32>, f32)> {
+        let (mut adds, mut factors, mut largest) = (Vec::new(), Vec::new(), 0.0);
+        for (column, (scale, shift)) in scales.iter().zip(shifts).enumerate() {
+            let (add, factor, most) = self.of_column(column)?;
+            let (add, factor) = (shift + f64::from(add), f64::from(factor));
+            let is_near = (add * factor).abs() <= MAX_STEPS;
+            let (add, factor) = ((add / scale) as f32, (scale * factor) as f32);
+            if !is_near || !add.is_finite() || !factor.is_normal() {
+                return None;
+            }
+            adds.push(add);
+            factors.push(factor);
+            largest = most;
+        }
+        let rest = [1.0, 0.0].map(|of| vec![of; adds.len()]);
+        Some(([adds, factors].into_iter().chain(rest).flatten().collect(), largest))
+    }
+
+    /// The offset, the factor and the largest quantized value of a column, if there is such a one.
+    fn of_column(&self, column: usize) -> Option<(f32, f32, f32)> {
+        match self {
+            Quantizers::Uniform(to) => Some((-to.low, to.factor, to.most)),
+            Quantizers::Columns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
+                Some((*add.get(column)?, *factor.get(column)?, *most))
+            }
+        }
+    }
+
     /// Scales and shifts of columns that absorb these quantizers. `None` if a number is not finite
     /// or there are fewer quantizers.
     pub fn combined(self, scales: &[f32], shifts: &[f32]) -> Option<Requantization> {
-        let of = |column: usize| match self {
-            Quantizers::Uniform(to) => Some((-to.low, to.factor, to.most)),
-            Quantizers::Columns(ColumnQuantizers { parts: [add, factor, ..], most }) => {
-                Some((*add.get(column)?, *factor.get(column)?, most))
-            }
-        };
         let to = Quantizer { low: 0.0, factor: 1.0, most: 0.0 };
         let mut combined = Requantization { scales: Vec::new(), shifts: Vec::new(), to };
         for (column, (scale, shift)) in scales.iter().zip(shifts).enumerate() {
-            let (add, factor, most) = of(column)?;
+            let (add, factor, most) = self.of_column(column)?;
             let scale = (f64::from(*scale) * f64::from(factor)) as f32;
             let shift = ((f64::from(*shift) + f64::from(add)) * f64::from(factor)) as f32;
             if !scale.is_finite() || !shift.is_finite() {
@@ -310,29 +333,6 @@ impl Quantizers<'_> {
             }
         }
     }
-}
-
-/// Quantizes rows of `columns` elements.
-///
-/// # Panics
-/// When there are fewer values than bytes, or fewer quantizers than columns.
-pub fn quantize_rows(
-    threads: &Threads,
-    quantizers: Quantizers<'_>,
-    columns: usize,
-    values: &[f32],
-    quantized: &mut [u8],
-) {
-    threads.par_chunks_mut(quantized, columns, GRAIN, |first, part| {
-        let values = &values[first * columns..][..part.len()];
-        match quantizers {
-            Quantizers::Uniform(to) => quantize(to, values, part),
-            Quantizers::Columns(own) => {
-                let rows = values.chunks(columns).zip(part.chunks_mut(columns));
-                rows.for_each(|(values, quantized)| quantize_columns(own, values, quantized));
-            }
-        }
-    });
 }
 
 /// The destination of results.

@@ -1,10 +1,10 @@
 //! A Concat of f32 along the last axis, with element-wise operations before and behind it.
 
 use crate::graph::net::FusedOp;
-use crate::kernel::post_ops::{PostOp, bound};
+use crate::kernel::post_ops::{PostOp, Quantize, bound, output};
 use crate::prelude::*;
-use kernels::InOut;
-use kernels::gemm::{ConcatOperand, Elements, concat_rows, map_rows};
+use kernels::gemm::{ConcatOperand, concat_rows, map_rows_to, quantize_concat};
+use kernels::quantize::Output;
 
 /// A Concat whose operands and result have post-ops, computed row by row. Inputs: the operands of
 /// the Concat, then those of the post-ops. A row of the result fits a block
@@ -14,6 +14,8 @@ pub(crate) struct ConcatChain {
     pub(crate) branches: Vec<Branch>,
     /// Of rows of the result.
     pub(crate) post_ops: Vec<PostOp>,
+    /// The quantizer of the result, if it is stored as u8.
+    pub(crate) writes: Option<Quantize>,
 }
 
 /// An operand of the Concat.
@@ -32,6 +34,11 @@ impl FusedOp for ConcatChain {
 }
 
 impl ConcatChain {
+    /// Whether no post-op is left beside the quantizer.
+    fn only_quantizes(&self) -> bool {
+        self.post_ops.is_empty() && self.branches.iter().all(|branch| branch.post_ops.is_empty())
+    }
+
     /// Elements of a row of the result.
     pub(crate) fn columns(&self) -> usize {
         self.branches.iter().map(|branch| branch.columns).sum()
@@ -40,7 +47,7 @@ impl ConcatChain {
 
 impl Kernel for ConcatChain {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let to = cx.output::<f32>(0);
+        let output = output(self.writes, cx);
         let cx = &*cx;
         let bound_of = |branch: &Branch| bound(&branch.post_ops, cx, branch.columns);
         let post_ops: Vec<_> = self.branches.iter().map(bound_of).collect();
@@ -51,9 +58,16 @@ impl Kernel for ConcatChain {
         };
         let operands: Vec<_> = self.branches.iter().enumerate().map(operand).collect();
         let columns = self.columns();
+        let output = match output {
+            Output::Quantized(to, quantizers) if self.only_quantizes() => {
+                quantize_concat(cx.threads(), &operands, (quantizers, to));
+                return Ok(());
+            }
+            output => output,
+        };
         let fill = |start: usize, to: &mut [f32]| concat_rows(&operands, start / columns, to);
-        let elements = Elements { io: InOut::in_place(to), fill: Some(&fill) };
-        map_rows(cx.threads(), columns, &bound(&self.post_ops, cx, columns), &elements);
+        let post_ops = bound(&self.post_ops, cx, columns);
+        map_rows_to(cx.threads(), (columns, &post_ops), &fill, output);
         Ok(())
     }
 

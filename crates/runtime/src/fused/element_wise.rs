@@ -2,12 +2,12 @@
 
 use crate::graph::net::FusedOp;
 use crate::kernel::lanes::conversion_of;
-use crate::kernel::post_ops::{PostOp, bound};
+use crate::kernel::post_ops::{PostOp, Quantize, bound, output};
 use crate::prelude::*;
 use crate::tensor::convert::Conversion;
 use infer::InputSet;
 use kernels::InOut;
-use kernels::gemm::{Elements, map_planes, map_rows};
+use kernels::gemm::{Elements, Fill, map_planes, map_rows, map_rows_to};
 use kernels::num::bytes_mut;
 use kernels::par::Threads;
 
@@ -31,6 +31,9 @@ pub(crate) enum ChainShape {
 pub(crate) struct ElementWiseChain {
     pub(crate) shape: ChainShape,
     pub(crate) post_ops: Vec<PostOp>,
+    /// The quantizer of the result, if it is stored as u8. Then the shape is rows of at most a
+    /// block ([`kernels::gemm::BLOCK`]).
+    pub(crate) writes: Option<Quantize>,
 }
 
 impl FusedOp for ElementWiseChain {
@@ -52,24 +55,28 @@ struct ElementWiseKernel {
 impl Kernel for ElementWiseKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let Some(conversion) = &self.conversion else {
-            let io = cx.in_out::<f32>(0, 0);
-            self.chain.map(cx, Elements { io, fill: None });
+            if self.chain.writes.is_some() {
+                let from: &[f32] = cx.input(0);
+                self.chain.fill(cx, &|start, to| to.copy_from_slice(&from[start..][..to.len()]));
+            } else {
+                let io = cx.in_out::<f32>(0, 0);
+                self.chain.map(cx, Elements { io, fill: None });
+            }
             return Ok(());
         };
         let from = cx.input_bytes(0);
         let size = from.len() / cx.tensor(0).count().max(1);
-        let fill = |start: usize, to: &mut [f32]| {
+        self.chain.fill(cx, &|start, to| {
             let (threads, count) = (Threads::single(), to.len());
             let from = &from[start * size..][..count * size];
             conversion.run(threads, count, from, bytes_mut(to));
-        };
-        let io = InOut::in_place(cx.output::<f32>(0));
-        self.chain.map(cx, Elements { io, fill: Some(&fill) });
+        });
         Ok(())
     }
 
     fn reuse(&self) -> Reuse {
-        if self.conversion.is_some() { Reuse::None } else { Reuse::InPlace(InputSet::one(0)) }
+        let is_new = self.conversion.is_some() || self.chain.writes.is_some();
+        if is_new { Reuse::None } else { Reuse::InPlace(InputSet::one(0)) }
     }
 
     fn accepts_unaligned(&self) -> InputSet {
@@ -82,6 +89,22 @@ impl Kernel for ElementWiseKernel {
 }
 
 impl ElementWiseChain {
+    /// A chain without operations.
+    pub(crate) fn new(shape: ChainShape) -> ElementWiseChain {
+        ElementWiseChain { shape, post_ops: Vec::new(), writes: None }
+    }
+
+    /// Computes the output from the elements that `fill` writes.
+    fn fill(&self, cx: &mut RunCx<'_>, fill: &Fill<'_>) {
+        if let (ChainShape::Rows(columns), Some(_)) = (self.shape, self.writes) {
+            let output = output(self.writes, cx);
+            let post_ops = bound(&self.post_ops, cx, columns);
+            return map_rows_to(cx.threads(), (columns, &post_ops), fill, output);
+        }
+        let io = InOut::in_place(cx.output::<f32>(0));
+        self.map(cx, Elements { io, fill: Some(fill) });
+    }
+
     fn map(&self, cx: &RunCx<'_>, elements: Elements<'_>) {
         let bound = |columns| bound(&self.post_ops, cx, columns);
         match self.shape {

@@ -3,7 +3,7 @@
 use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::Quantize;
 use crate::prelude::*;
-use kernels::quantize::quantize_rows;
+use kernels::quantize_lines::quantize_rows;
 
 /// Quantizes f32 to u8. Inputs: the values, and the parameters per column if there are any.
 #[derive(Clone, Copy)]

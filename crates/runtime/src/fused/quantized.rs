@@ -1,7 +1,7 @@
 //! Convolutions of quantized data with integer filters.
 
 use crate::graph::net::FusedOp;
-use crate::kernel::post_ops::{PostOp, Quantize, bound};
+use crate::kernel::post_ops::{PostOp, Quantize, bound, output};
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use kernels::WeightArena;
@@ -103,10 +103,7 @@ impl IntegerConvolution {
 
     /// The output of a run.
     pub(crate) fn output<'r>(&self, cx: &mut RunCx<'r>) -> Output<'r> {
-        match self.writes {
-            Some(round) => Output::Quantized(cx.output(0), round.quantizers(cx)),
-            None => Output::F32(cx.output(0)),
-        }
+        output(self.writes, cx)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::kernel::RunCx;
 use kernels::gemm::{self, Bind, PostOpOf, Strided};
-use kernels::quantize::{ColumnQuantizers, Quantizer, Quantizers};
+use kernels::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use smallvec::SmallVec;
 
 /// A post-op. Operands are input indices.
@@ -51,6 +51,14 @@ impl Quantize {
             Quantize::Uniform(to) => Quantize::Uniform(to),
             Quantize::Columns(columns) => Quantize::Columns(Moved(by).quantizers(columns)),
         }
+    }
+}
+
+/// The output of a run, which is quantized if the node writes u8.
+pub(crate) fn output<'r>(writes: Option<Quantize>, cx: &mut RunCx<'r>) -> Output<'r> {
+    match writes {
+        Some(round) => Output::Quantized(cx.output(0), round.quantizers(cx)),
+        None => Output::F32(cx.output(0)),
     }
 }
 

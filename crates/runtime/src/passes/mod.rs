@@ -114,7 +114,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("post-op fusion", fusion::post_ops::epilogue),
     // A FakeQuantize whose only reader is a quantized convolution runs while that reads. That of an
     // image absorbs scales and shifts of channels; the rounding then differs.
-    ("quantize on read", quantization::on_read::quantize),
+    ("quantize on read", fusion::quantize_on_read::quantize),
     ("dead code elimination", cleanup::dce::dead_code),
     // Values stay u8 between operations that take quantized values.
     ("quantized propagation", quantization::propagation::keep),
@@ -149,6 +149,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("element-wise fusion", fusion::element_wise::chains),
     // Element-wise operations before and behind a Concat run while it copies.
     ("concat fusion", fusion::concat::fuse),
+    // A FakeQuantize whose result is stored as u8 runs while what is before it writes.
+    ("quantize on write", fusion::quantize_on_write::quantize),
     // MatMuls of the same few rows with several matrices, such as query, key and value of a token.
     ("horizontal GEMM fusion", fusion::horizontal_gemm::fuse_gemms),
     // A Gather of the beams of a variable hands the tensor over if the beams are in order.

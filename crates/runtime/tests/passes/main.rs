@@ -11,6 +11,7 @@ mod formulas;
 mod half;
 mod kv_cache;
 mod matmul;
+mod quantize_on_write;
 mod quantized;
 mod requantized;
 mod weights;

@@ -88,13 +88,13 @@ fn behind(concat: Node, node: &Node) -> Node {
 }
 
 /// The Concat that only the visited node reads.
-fn feeding(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<ConcatChain> {
+pub(super) fn feeding(rewriter: &GraphRewriter<'_>, value: ValueId) -> Option<ConcatChain> {
     let maker = rewriter.only_for(value)?;
     maker.fused::<ConcatChain>().cloned().or_else(|| along_rows(rewriter.net, maker))
 }
 
 /// A Concat of f32 along the last axis, whose rows fit a block.
-fn along_rows(net: &Net, node: &Node) -> Option<ConcatChain> {
+pub(super) fn along_rows(net: &Net, node: &Node) -> Option<ConcatChain> {
     let concat = node.is::<Concat>()?;
     let &[output] = &node.outputs[..] else { return None };
     let sizes = net.sizes(output).filter(|_| net.is_f32(output))?;
@@ -105,7 +105,7 @@ fn along_rows(net: &Net, node: &Node) -> Option<ConcatChain> {
     };
     let branches = node.inputs.iter().map(branch).collect::<Option<_>>()?;
     let is_block = sizes.iter().all(|size| *size > 0) && *sizes.last()? <= BLOCK;
-    is_block.then_some(ConcatChain { branches, post_ops: Vec::new() })
+    is_block.then_some(ConcatChain { branches, post_ops: Vec::new(), writes: None })
 }
 
 /// The chain that a node is, if it computes rows of `columns` elements of f32.

@@ -22,14 +22,12 @@ fn joined(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let maker = rewriter.only_for(last.input)?;
     let (mut chain, inputs, first) = match maker.fused::<ElementWiseChain>() {
         Some(chain) => (chain.clone(), maker.inputs.clone(), None),
-        None if converts(rewriter.net, maker) => (
-            ElementWiseChain { shape: last.shape, post_ops: Vec::new() },
-            maker.inputs.clone(),
-            None,
-        ),
+        None if converts(rewriter.net, maker) => {
+            (ElementWiseChain::new(last.shape), maker.inputs.clone(), None)
+        }
         None => {
             let first = as_post_op(rewriter.net, maker, &AnyProducer)?;
-            let chain = ElementWiseChain { shape: first.shape, post_ops: Vec::new() };
+            let chain = ElementWiseChain::new(first.shape);
             (chain, smallvec![first.input], Some(first))
         }
     };
@@ -152,7 +150,7 @@ impl Producers for ChainProducers<'_, '_> {
 }
 
 /// Any value of f32 that is computed.
-struct AnyProducer;
+pub(super) struct AnyProducer;
 
 impl Producers for AnyProducer {
     fn takes(&self, net: &Net, value: ValueId) -> bool {

@@ -13,6 +13,8 @@ pub(crate) mod kv_cache;
 pub(crate) mod kv_length;
 pub(crate) mod layer_norm;
 pub(crate) mod post_ops;
+pub(crate) mod quantize_on_read;
+pub(crate) mod quantize_on_write;
 pub(crate) mod reparameterize;
 pub(crate) mod rms_norm;
 pub(crate) mod rope;

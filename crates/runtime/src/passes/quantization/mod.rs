@@ -9,7 +9,6 @@ mod depthwise;
 pub(crate) mod f16;
 pub(crate) mod integers;
 pub(crate) mod lowering;
-pub(crate) mod on_read;
 pub(crate) mod propagation;
 pub(crate) mod repeated;
 pub(crate) mod requantization;

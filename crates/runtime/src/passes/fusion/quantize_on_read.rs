@@ -7,6 +7,7 @@ use crate::graph::net::{Net, Node, Operation, ValueId};
 use crate::graph::pattern::{either_way, kind, operands};
 use crate::graph::rewriter::GraphRewriter;
 use crate::passes::context::PassCx;
+use crate::passes::fusion::quantize_on_write;
 use crate::passes::quantization::lowering::rounding;
 use infer::ops::binary::Kind;
 use kernels::quantize::Quantizer;
@@ -23,6 +24,7 @@ fn quantizing(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let maker = rewriter.only_for(*node.inputs.first()?)?;
     let (to, mut data) = (rounding(rewriter.net, maker)?.to, *maker.inputs.first()?);
     let reads = match conv.data.reads {
+        Reads::F32(_) if quantize_on_write::will_quantize(rewriter, data) => return None,
         Reads::F32(_) => Reads::F32(to),
         Reads::Planes(ref own) => {
             let mut quantizers = vec![to; own.len()];
