@@ -59,13 +59,13 @@ pub(crate) fn text(steps: &[StepTime], runs: u32) -> String {
         entry.1 += per_run(step);
     }
     let mut op_types: Vec<_> = op_types.into_iter().collect();
-    op_types.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+    op_types.sort_unstable_by(|a, b| b.1.1.total_cmp(&a.1.1));
     let share = |time: f64| vec![format!("{time:.3} ms"), format!("{:.1} %", 100.0 * time / total)];
     let by_type = op_types.iter().map(|((op_type, kernel), (count, time))| {
         [vec![format!("{count} x {op_type}"), (*kernel).to_owned()], share(*time)].concat()
     });
     let mut layers: Vec<&StepTime> = steps.iter().collect();
-    layers.sort_by(|a, b| per_run(b).total_cmp(&per_run(a)));
+    layers.sort_unstable_by(|a, b| per_run(b).total_cmp(&per_run(a)));
     let by_layer = layers
         .iter()
         .take(LAYERS)

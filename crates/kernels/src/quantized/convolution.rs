@@ -163,8 +163,9 @@ impl QuantizedConvolution {
             Algorithm::Panels => "windows of pairs",
         };
         let zero_points = (self.params.zero_point(), &self.zero_points);
-        let (taps, bundles) = (self.conv.axes.map(|a| a.taps), self.bundles.count);
-        format!("integers {taps:?} {zero_points:?} {of} {bundles}")
+        let taps = self.conv.axes.map(|a| a.taps);
+        let bundles = (self.bundles.count, self.bundles.permuted());
+        format!("integers {taps:?} {zero_points:?} {of} {bundles:?}")
     }
 
     /// Bytes of packed filters.
@@ -194,7 +195,7 @@ impl QuantizedConvolution {
     /// Blocks that are multiplied by one panel after the other, or all.
     fn blocks_at_a_time(&self) -> usize {
         let filters = PackedFilters::bytes_for(&self.bundles) / self.bundles.count;
-        Microkernel::blocks_at_a_time(WindowLayout::of(&self.bundles.dense), filters)
+        Microkernel::blocks_at_a_time(WindowLayout::of(&self.bundles), filters)
     }
 
     /// Elements that are widened for CPUs without dot4: all of the image at first, or what a thread
@@ -203,7 +204,7 @@ impl QuantizedConvolution {
         if has_dot4() {
             (0, 0)
         } else if self.bundles.dense.is_pointwise() {
-            let layout = WindowLayout::of(&self.bundles.dense);
+            let layout = WindowLayout::of(&self.bundles);
             (0, input::wide_len(layout, self.blocks_at_a_time()))
         } else {
             (input::bytes_of(&self.bundles), 0)

@@ -86,10 +86,15 @@ pub(super) struct WindowLayout {
     pub(super) step: usize,
     /// Steps of a run. A run covers the taps of one line.
     pub(super) steps: usize,
+    /// From one step to the next.
+    pub(super) step_stride: usize,
     /// From one run to the next.
     pub(super) run: usize,
     /// Runs of a window.
     pub(super) runs: usize,
+    /// The channels of a group whose bytes are permuted to the lanes of its outputs. Then a step
+    /// covers a tap, and only the channels of a group count along k. 0 without such groups.
+    pub(super) group: usize,
 }
 
 impl WindowLayout {
@@ -98,17 +103,31 @@ impl WindowLayout {
         self.runs * self.steps * self.step
     }
 
-    /// The layout of a convolution's windows.
-    pub(super) fn of(conv: &Convolution) -> WindowLayout {
+    /// Windows of `runs` runs, each of `steps` steps that follow each other.
+    pub(super) fn dense(
+        row: usize,
+        (step, steps): (usize, usize),
+        (run, runs): (usize, usize),
+    ) -> WindowLayout {
+        WindowLayout { row, step, steps, step_stride: step, run, runs, group: 0 }
+    }
+
+    /// The layout of the windows of a bundle.
+    pub(super) fn of(bundles: &Bundles) -> WindowLayout {
+        let conv = &bundles.dense;
         let [_, height, width] = conv.axes;
-        let run = width.taps * padded_channels(conv);
-        let steps = run.div_ceil(ALIGN);
-        WindowLayout {
-            row: width.stride * padded_channels(conv),
-            step: run.div_ceil(steps).next_multiple_of(4),
-            steps,
-            run: height.dilation * line_bytes(conv),
-            runs: height.taps,
+        let channels = padded_channels(conv);
+        let (row, run, runs) =
+            (width.stride * channels, height.dilation * line_bytes(conv), height.taps);
+        let all = width.taps * channels;
+        let steps = all.div_ceil(ALIGN);
+        let step = all.div_ceil(steps).next_multiple_of(4);
+        match bundles.permuted() {
+            0 => WindowLayout::dense(row, (step, steps), (run, runs)),
+            group => {
+                let (steps, step_stride) = (width.taps, channels);
+                WindowLayout { row, step: group, steps, step_stride, run, runs, group }
+            }
         }
     }
 }
@@ -149,7 +168,7 @@ impl<'a> Image<'a> {
         bytes: &'a mut [u8],
     ) -> Image<'a> {
         let conv = &bundles.dense;
-        let layout = WindowLayout::of(conv);
+        let layout = WindowLayout::of(bundles);
         let [_, height, width] = conv.axes;
         let (inside, channels) = (height.input * width.input, conv.inputs * bundles.count);
         let count = match data {
@@ -392,34 +411,47 @@ fn write_piece(
         }
         Data::F32(Input { values, factors: Some(factors), .. }, quantizer) => {
             let factors = &factors[batch * channels.all + channels.first..][..own];
-            let each = channels.each(&values[run], own).zip(inside.chunks_exact_mut(all));
+            let each = channels.of_bundle(&values[run], own).zip(inside.chunks_exact_mut(all));
             each.for_each(|(from, to)| quantize_products(quantizer, from, factors, to));
         }
         Data::F32(Input { values, .. }, quantizer) => {
-            channels
-                .copy(&values[run], (own, all), inside, |from, to| quantize(quantizer, from, to));
+            let quantize = |from: &[f32], to: &mut [u8]| quantize(quantizer, from, to);
+            channels.each_position(&values[run], (own, all), inside, quantize);
         }
-        Data::Quantized(bytes) => {
-            channels.copy(&bytes[run], (own, all), inside, |from, to| {
-                match (from.as_chunks::<8>(), to.as_chunks_mut::<8>().0) {
-                    // A call for so few bytes takes longer than to copy them.
-                    ((from, []), to) => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
-                    _ => to[..from.len()].copy_from_slice(from),
-                }
-            });
-        }
+        // A call for so few bytes takes longer than to copy them.
+        Data::Quantized(bytes) if channels.all > own => match own {
+            8 => channels.copy_array::<8>(&bytes[run], inside),
+            16 => channels.copy_array::<16>(&bytes[run], inside),
+            32 => channels.copy_array::<32>(&bytes[run], inside),
+            _ => channels.each_position(&bytes[run], (own, all), inside, copy),
+        },
+        Data::Quantized(bytes) => channels.each_position(&bytes[run], (own, all), inside, copy),
     }
+}
+
+/// Copies bytes to the first of others.
+fn copy(from: &[u8], to: &mut [u8]) {
+    to[..from.len()].copy_from_slice(from);
 }
 
 impl Channels {
     /// The channels of each position that the bundle reads.
-    fn each<T>(self, from: &[T], own: usize) -> impl Iterator<Item = &[T]> {
+    fn of_bundle<T>(self, from: &[T], own: usize) -> impl Iterator<Item = &[T]> {
         from.chunks_exact(self.all).map(move |all| &all[self.first..][..own])
+    }
+
+    /// Copies the `N` channels of each position, of which none is padded.
+    fn copy_array<const N: usize>(self, from: &[u8], to: &mut [u8]) {
+        for (from, to) in self.of_bundle(from, N).zip(to.as_chunks_mut::<N>().0) {
+            if let Some(from) = from.first_chunk::<N>() {
+                *to = *from;
+            }
+        }
     }
 
     /// Calls `f` with the `own` channels of each position and where they go, `padded`, or with all
     /// positions at once if the bundle reads all channels and none is padded.
-    fn copy<T>(
+    fn each_position<T>(
         self,
         from: &[T],
         (own, padded): (usize, usize),
@@ -429,7 +461,7 @@ impl Channels {
         if own == padded && own == self.all {
             return f(from, to);
         }
-        for (from, to) in self.each(from, own).zip(to.chunks_exact_mut(padded)) {
+        for (from, to) in self.of_bundle(from, own).zip(to.chunks_exact_mut(padded)) {
             f(from, to);
         }
     }

@@ -29,7 +29,7 @@ impl PackedFilters {
     ) -> PackedFilters {
         let conv = &bundles.dense;
         let [_, height, width] = conv.axes;
-        let (layout, taps) = (WindowLayout::of(conv), height.taps * width.taps);
+        let (layout, taps) = (WindowLayout::of(bundles), height.taps * width.taps);
         let k = taps * bundles.inputs_of_group();
         assert!(filters.len() >= bundles.count * conv.outputs * k, "there are too few filters");
         let run = layout.steps * layout.step;
@@ -37,7 +37,8 @@ impl PackedFilters {
         let panel = weights * bytes_per_weight();
         let mut values = arena.alloc(PackedFilters::bytes_for(bundles));
         // The position along k of the first channel under each tap.
-        let start = |tap: usize| tap / width.taps * run + tap % width.taps * padded_channels(conv);
+        let channels = if layout.group > 0 { layout.group } else { padded_channels(conv) };
+        let start = |tap: usize| tap / width.taps * run + tap % width.taps * channels;
         let starts: Vec<usize> = (0..taps).map(start).collect();
         let pack = |i: usize, panel: &mut [i8]| {
             for (column, output) in bundles.columns(i).enumerate() {
@@ -72,7 +73,7 @@ impl PackedFilters {
 
     /// Bytes of packed filters.
     pub(super) fn bytes_for(bundles: &Bundles) -> usize {
-        let layout = WindowLayout::of(&bundles.dense);
+        let layout = WindowLayout::of(bundles);
         let panel = layout.steps * layout.step * layout.runs * WIDTH * bytes_per_weight();
         panel * bundles.panels() * bundles.count
     }

@@ -2,9 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::base::amx::has_byte_tiles;
-#[cfg(target_arch = "x86_64")]
-use crate::base::isa::Isa;
-use crate::base::isa::isa;
+use crate::base::isa::{Isa, isa};
 use crate::quantized::tuning::MIN_ROWS;
 
 /// The most elements along k: their sum fits 32 bits.
@@ -54,6 +52,11 @@ pub(super) fn has_dot4() -> bool {
         Isa::Avx2 => is_x86_feature_detected!("avxvnni"),
         _ => false,
     }
+}
+
+/// Whether sums are in registers of AVX-512 after a multiplication.
+pub(super) fn leaves_sums_in_registers() -> bool {
+    has_dot4() && isa() >= Isa::Avx512 && !has_tiles()
 }
 
 /// Neighbouring windows of the image; each is a row of A.

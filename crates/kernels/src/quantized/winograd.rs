@@ -222,7 +222,7 @@ impl Work<'_> {
         let own = self.filters.i16_pairs(panel).chunks_exact(element_pairs(self.conv));
         let rows = transformed.chunks_exact(count * self.conv.inputs);
         let k = self.conv.inputs;
-        let layout = WindowLayout { row: k, step: k, steps: 1, run: 0, runs: 1 };
+        let layout = WindowLayout::dense(k, (k, 1), (0, 1));
         for ((own, elements), sums) in own.zip(rows).zip(sums.chunks_exact_mut(count * WIDTH)) {
             multiply_i16(&TileRows { elements, rows: count, layout }, (own, columns), sums);
         }

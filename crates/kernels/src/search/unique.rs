@@ -46,12 +46,12 @@ fn distinct<R: Ord>(ranks: &[R], len: usize, comparable: &[bool]) -> Unique {
     let slice = |i: usize| &ranks[i * len..][..len];
     let size = comparable.len();
     let mut order: Vec<usize> = (0..size).collect();
-    order.sort_by(|a, b| slice(*a).cmp(slice(*b)));
+    order.sort_unstable_by(|a, b| slice(*a).cmp(slice(*b)).then(a.cmp(b)));
     let mut found = Unique { inverse: vec![0; size], ..Unique::default() };
     let mut previous = None;
     for &i in &order {
         if !previous.is_some_and(|p| comparable[i] && slice(p) == slice(i)) {
-            // The sort is stable, so this is the first occurrence.
+            // Equal slices are in order, so this is the first occurrence.
             found.first.push(i);
             found.counts.push(0);
         }

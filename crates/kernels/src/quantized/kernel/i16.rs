@@ -58,7 +58,7 @@ fn signed(x: u32, left: u32) -> u32 {
 
 /// [`multiply_i16`] on any CPU.
 fn i16_portable(tile: &TileRows<'_, i16>, panel: &[u32], sums: &mut [i32]) {
-    let WindowLayout { row, step, steps, run, runs } = tile.layout;
+    let WindowLayout { row, step, steps, run, runs, .. } = tile.layout;
     for (i, sums) in sums.as_chunks_mut::<WIDTH>().0.iter_mut().take(tile.rows).enumerate() {
         sums.fill(0);
         let row = (0..runs).flat_map(|j| &tile.elements[i * row + j * run..][..steps * step]);
@@ -212,8 +212,8 @@ mod tests {
         let panel: Vec<i8> = (0..k * WIDTH).map(|i| (i * 91 % 256) as i8).collect();
         let mut pairs = vec![0; panel.len() / 2];
         widen_panel(&panel, &mut pairs);
-        let matrix = WindowLayout { row: k, step: k, steps: 1, run: 0, runs: 1 };
-        let windows = WindowLayout { row: 8, step: 74, steps: 2, run: 1600, runs: 7 };
+        let matrix = WindowLayout::dense(k, (k, 1), (0, 1));
+        let windows = WindowLayout::dense(8, (74, 2), (1600, 7));
         for layout in [matrix, windows] {
             let tile = TileRows { elements: &elements, rows, layout };
             let (mut plain, mut found) = (vec![1; rows * WIDTH], vec![2; rows * WIDTH]);

@@ -3,6 +3,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod dot4;
+#[cfg(target_arch = "x86_64")]
+mod grouped;
 pub(super) mod i16;
 pub(super) mod rows;
 
@@ -13,7 +15,9 @@ use super::input::{Image, WindowLayout};
 use super::pack::PackedFilters;
 #[cfg(target_arch = "x86_64")]
 use super::tile::QUARTER;
-use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH, has_dot4, has_tiles};
+use super::tile::{
+    BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH, has_dot4, has_tiles, leaves_sums_in_registers,
+};
 use super::tuning::{I16_CACHE, I16_L1};
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
@@ -117,7 +121,12 @@ impl Microkernel {
             assert!(rows.fits(panel.len()) && is_x86_feature_detected!("avx512vnni"));
             // SAFETY: the CPU has the instructions; tile and panel have been checked; the caller's
             // promise.
-            unsafe { dot4::dot4_avx512(&rows, panel, columns, to) }
+            unsafe {
+                match layout.group {
+                    0 => dot4::dot4_avx512(&rows, panel, columns, to),
+                    _ => grouped::grouped_avx512(&rows, panel, to),
+                }
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
         unreachable!("sums are in memory");
@@ -125,7 +134,7 @@ impl Microkernel {
 
     /// Whether sums are in registers after a multiplication.
     pub(super) fn requantizes() -> bool {
-        has_dot4() && isa() >= Isa::Avx512 && !has_tiles()
+        leaves_sums_in_registers()
     }
 
     /// Multiplies by dot products of four bytes.
@@ -155,6 +164,9 @@ impl Microkernel {
             unsafe {
                 match isa() {
                     Isa::Avx2 => dot4::dot4_avx2(rows, panel, columns, sums),
+                    _ if layout.group > 0 => {
+                        grouped::grouped_avx512(rows, panel, ToSums(Slice::new(sums)));
+                    }
                     _ if columns <= QUARTER => dot4::dot4_quarter_avx512(rows, panel, sums),
                     _ => dot4::dot4_avx512(rows, panel, columns, ToSums(Slice::new(sums))),
                 }
@@ -175,14 +187,14 @@ impl Microkernel {
         sums: &mut [i32; BLOCK_ROWS * WIDTH],
     ) {
         debug_assert!(has_tiles());
-        let WindowLayout { row, step, steps, run, runs } = image.layout;
+        let WindowLayout { row, step, steps, step_stride, run, runs, .. } = image.layout;
         let rows = RowBlock {
             row: 0,
             rows: (block[0].count, block[1].count),
             bytes: step,
             sources: block.map(|tile| image.bytes[tile.at..].as_ptr()),
             row_bytes: row,
-            step_bytes: step,
+            step_bytes: step_stride,
             run: (steps, run),
             runs,
         };

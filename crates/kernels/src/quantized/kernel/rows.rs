@@ -20,9 +20,11 @@ impl<T> TileRows<'_, T> {
 
     /// Whether the rows are within the elements, and a panel of so many weights has their `k`.
     pub(super) fn fits(&self, weights: usize) -> bool {
-        let WindowLayout { row, step, steps, run, runs } = self.layout;
+        let WindowLayout { row, step, steps, step_stride, run, runs, group } = self.layout;
         let last = self.rows.saturating_sub(1) * row + runs.saturating_sub(1) * run;
-        (self.rows == 0 || last + steps * step <= self.elements.len())
+        let last = last + steps.saturating_sub(1) * step_stride;
+        let bytes = if group > 0 { WIDTH } else { step };
+        (self.rows == 0 || last + bytes <= self.elements.len())
             && weights == self.layout.k() * WIDTH
     }
 }

@@ -111,8 +111,8 @@ impl Selection {
         for (class, priors) in kept {
             all.extend(priors.into_iter().map(|prior| (class, prior)));
         }
-        all.sort_by(|(a, (i, _)), (b, (j, _))| {
-            descending(score(*a, *i), score(*b, *j)).then(i.cmp(j))
+        all.sort_unstable_by(|(a, (i, _)), (b, (j, _))| {
+            descending(score(*a, *i), score(*b, *j)).then((i, a).cmp(&(j, b)))
         });
         let mut best = Chosen::new();
         for (class, prior) in all.into_iter().take(limit) {
