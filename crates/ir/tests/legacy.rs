@@ -53,6 +53,27 @@ fn a_layer_keeps_its_name_and_its_id_and_outputs_are_those_that_nothing_takes() 
     assert_eq!((names, graph.results().len()), (vec!["y.0", "y.1"], 2));
 }
 
+fn values<'a>(layer: &'a ir::Layer, keys: &[&str]) -> Vec<Option<&'a str>> {
+    keys.iter().map(|key| layer.attribute(key)).collect()
+}
+
+#[test]
+fn a_binary_convolution_has_weights_of_one_bit() {
+    // 3 x 5 filters of 3 x 3 are 135 bits in 17 bytes.
+    let layer = r#"type="BinaryConvolution"|<data input="5" output="3" kernel="3,3" strides="2,1"
+        pads_begin="1,0" pads_end="0,1" dilations="1,2" group="1"/>
+        <blobs><weights offset="8" size="17" precision="U8"/></blobs>"#;
+    let graph = read(&with_layer(layer, &["1,3"])).unwrap();
+    assert_eq!(types(&graph), ["Parameter", "Const", "BinaryConvolution", "Result"]);
+    let layers: Vec<_> = graph.order().iter().map(|&i| &graph.layers()[i]).collect();
+    let weights = values(layers[1], &["element_type", "shape", "offset", "size"]);
+    assert_eq!(weights, ["u1", "3,5,3,3", "8", "17"].map(Some));
+    let keys = ["strides", "pads_begin", "pads_end", "dilations", "auto_pad", "mode", "pad_value"];
+    let expected = ["2,1", "1,0", "0,1", "1,2", "explicit", "xnor-popcount", "0"];
+    assert_eq!(values(layers[2], &keys), expected.map(Some));
+    assert_eq!((layers[2].name.as_str(), layers[2].version.as_str()), ("y", "opset1"));
+}
+
 #[test]
 fn a_type_without_a_rule_stays_as_it_is() {
     let graph = read(&with_layer(r#"type="Fancy"|<data a="1"/>"#, &["2,4"])).unwrap();
@@ -75,6 +96,19 @@ fn what_is_wrong_names_the_layer_and_the_version() {
         (r#"type="Gather"|<data axis="0"/>"#, "it has no input 1"),
         (r#"type="Clamp"|<data min="a" max="1"/>"#, "min=\"a\" is not a number"),
         (r#"type="TensorIterator"|"#, "it has no body"),
+        (
+            r#"type="BinaryConvolution"|<data input="4" output="2" kernel="1,1"/>
+               <weights offset="0" size="8"/>"#,
+            "weights hold 8 bytes, which is not [2, 4, 1, 1] bits",
+        ),
+        (
+            r#"type="BinaryConvolution"|<data input="4" output="2" kernel="1,1" mode="and"/>"#,
+            "mode=\"and\" is not known",
+        ),
+        (
+            r#"type="BinaryConvolution"|<data input="4" output="2" kernel="1,1" group="2"/>"#,
+            "group=\"2\" is not known",
+        ),
     ] {
         let error = read(&with_layer(layer, &["2,4"])).unwrap_err();
         assert!(error.contains(message) && error.contains("(IR version 6, layer 1)"), "{error}");

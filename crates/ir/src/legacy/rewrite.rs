@@ -4,7 +4,7 @@
 use super::layer::{Old, joined};
 use super::model::{Blob, Model, error, version_name};
 use crate::diagnostic::Diagnostic;
-use crate::element::ElementType::{self, F16, F32, I64};
+use crate::element::ElementType::{self, F16, F32, I64, U1};
 use crate::graph::{Body, Edge, Layer, Port};
 use std::collections::{HashMap, HashSet};
 
@@ -431,6 +431,17 @@ impl<'a> Cx<'_, 'a> {
             &blob.size.to_string(),
         );
         Ok(self.out.last(0, element_type))
+    }
+
+    /// A blob of single bits. Its precision does not count: files give none, or that of bytes.
+    pub(super) fn bits(&mut self, name: &str, shape: &[i64]) -> Result<Value, String> {
+        let blob = self.old.blob(name).ok_or_else(|| format!("it has no {name}"))?;
+        let count = u64::try_from(super::layer::product(shape)?).unwrap_or(u64::MAX);
+        if U1.packed_len(count) != Some(blob.size) {
+            return Err(format!("{name} hold {} bytes, which is not {shape:?} bits", blob.size));
+        }
+        self.constant(U1, &joined(shape), &blob.offset.to_string(), &blob.size.to_string());
+        Ok(self.out.last(0, U1))
     }
 
     /// The element type of a blob: its own, or that of the layer.

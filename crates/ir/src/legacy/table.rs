@@ -28,6 +28,7 @@ const RULES: &[(&str, Rule)] = &[
     ("Result", Same("Result", "opset1", &[])),
     // Windows over spatial axes.
     ("Convolution", Own(window::convolution)),
+    ("BinaryConvolution", Own(window::binary_convolution)),
     ("Deconvolution", Own(window::deconvolution)),
     ("DeformableConvolution", Own(window::deformable)),
     ("Pooling", Own(window::pooling)),

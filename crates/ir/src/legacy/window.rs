@@ -1,4 +1,4 @@
-//! Convolution, Deconvolution, Pooling, and upsampling.
+//! Convolution, BinaryConvolution, Deconvolution, Pooling, and upsampling.
 
 use super::layer::{Old, joined};
 use super::rewrite::{Cx, Made, Value};
@@ -154,6 +154,28 @@ pub(super) fn convolution(cx: &mut Cx<'_, '_>) -> Made {
     let op_type = if groups > 1 { "GroupConvolution" } else { "Convolution" };
     let y = cx.op(op_type, "opset1", &borrowed(&windows.data()), &[x, weights]);
     biased(cx, y, 2)
+}
+
+/// A weight is one bit, the lowest of a byte first, and 0 stands for -1, as in today's operation.
+pub(super) fn binary_convolution(cx: &mut Cx<'_, '_>) -> Made {
+    let x = cx.real(0)?;
+    let windows = Windows::of(cx.old)?;
+    // A BinaryConvolution of today has no groups, and no file with groups is known.
+    if let Some(groups) = cx.old.int("group")?.filter(|groups| *groups != 1) {
+        return Err(format!("group=\"{groups}\" is not known"));
+    }
+    let mode = cx.old.text(&["mode"]).unwrap_or("xnor-popcount");
+    if mode != "xnor-popcount" {
+        return Err(format!("mode=\"{mode}\" is not known"));
+    }
+    // The number of bits need not fill the last byte, so that no dim follows from the size.
+    let mut shape = vec![cx.old.needed("output")?, cx.old.needed("input")?];
+    shape.extend(&windows.kernel);
+    let weights = cx.bits("weights", &shape)?;
+    let mut data = windows.data();
+    data.push(("mode", mode.to_owned()));
+    data.push(("pad_value", cx.old.float_or("pad_value", 0.0)?.to_string()));
+    Ok(vec![cx.op("BinaryConvolution", "opset1", &borrowed(&data), &[x, weights])])
 }
 
 /// Filters are inputs × outputs. If pads follow from sizes, the output has the declared size.
