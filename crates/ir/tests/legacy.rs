@@ -75,6 +75,29 @@ fn a_binary_convolution_has_weights_of_one_bit() {
 }
 
 #[test]
+fn a_reshape_has_the_declared_dims_if_its_pattern_gives_others() {
+    for (dim, declared, expected) in [
+        // [2,4] by this pattern is [2,4]; the file says [1,8].
+        ("0,-1", "1,8", vec![1, 8]),
+        // Patterns that do not fit 8 elements.
+        ("3,-1", "8", vec![8]),
+        ("0,0,0", "2,2,2", vec![2, 2, 2]),
+        // Patterns that give the declared dims stay, and follow other shapes of the input.
+        ("0,-1", "2,4", vec![0, -1]),
+        ("4,-1", "4,2", vec![4, -1]),
+        ("-1", "8", vec![-1]),
+        // No reshape of 8 elements gives what the file says.
+        ("0,-1", "3,3", vec![0, -1]),
+    ] {
+        let layer = format!(r#"type="Reshape"|<data axis="0" dim="{dim}" num_axes="-1"/>"#);
+        let graph = read(&with_layer(&layer, &[declared])).unwrap();
+        let pattern = graph.layers().iter().find_map(|layer| layer.bytes.clone()).unwrap();
+        let bytes: Vec<u8> = expected.iter().copied().flat_map(i64::to_le_bytes).collect();
+        assert_eq!(*pattern, *bytes, "dim={dim}, declared {declared}");
+    }
+}
+
+#[test]
 fn a_type_without_a_rule_stays_as_it_is() {
     let graph = read(&with_layer(r#"type="Fancy"|<data a="1"/>"#, &["2,4"])).unwrap();
     let layer = &graph.layers()[graph.find(1).unwrap()];

@@ -1,6 +1,6 @@
 //! Parameters, constants and variables, and layers that move elements.
 
-use super::layer::{axis_of, joined};
+use super::layer::{Old, axis_of, joined, product};
 use super::rewrite::{Cx, Made, Value};
 use crate::element::ElementType::{self, Boolean, I32};
 
@@ -46,14 +46,33 @@ fn reshaped(cx: &mut Cx<'_, '_>, x: Value, pattern: Value) -> Value {
 }
 
 /// Reshape to a second input, to `dim`, or to the declared dims.
+///
+/// The old inference engine read `dim` only when a program changed the shapes; otherwise it took
+/// the declared dims. Model Optimizer of 2018 wrote other dims for detectors of TensorFlow.
 pub(super) fn reshape(cx: &mut Cx<'_, '_>) -> Made {
     let x = cx.any(0)?;
     let pattern = match cx.old.ints("dim")? {
         _ if cx.inputs() > 1 => cx.index(1)?,
-        Some(dims) => cx.ints(&dims),
-        None => cx.ints(&cx.old.dims_out(0)?),
+        Some(dim) if !is_overruled(cx.old, &dim)? => cx.ints(&dim),
+        _ => cx.ints(&cx.old.dims_out(0)?),
     };
     Ok(vec![reshaped(cx, x, pattern)])
+}
+
+/// Whether a pattern does not give the declared output, which has as many elements as the input.
+fn is_overruled(old: Old<'_>, pattern: &[i64]) -> Result<bool, String> {
+    let (from, to) = (old.dims_in(0)?, old.dims_out(0)?);
+    let (Ok(count), Ok(declared)) = (product(&from), product(&to)) else { return Ok(false) };
+    Ok(count == declared && count > 0 && matched(pattern, &from, count) != Some(to))
+}
+
+/// The dims that a pattern gives for `count` elements: 0 copies a dim, -1 is what remains.
+fn matched(pattern: &[i64], from: &[i64], count: i64) -> Option<Vec<i64>> {
+    let copied = |(i, dim): (usize, &i64)| if *dim == 0 { from.get(i) } else { Some(dim) }.copied();
+    let dims: Vec<i64> = pattern.iter().enumerate().map(copied).collect::<Option<_>>()?;
+    let known: Vec<i64> = dims.iter().copied().filter(|dim| *dim != -1).collect();
+    let rest = count.checked_div(product(&known).ok()?)?;
+    Some(dims.iter().map(|dim| if *dim == -1 { rest } else { *dim }).collect())
 }
 
 /// Merges the axes from `axis` to `end_axis`.
