@@ -137,6 +137,8 @@ def field(data):
         yield mean_and_each(what, mean, each, ratios_of(rows, 'irrun', 'openvino'))
     others = ratios_of(data['architectures'], 'irrun', 'openvino')
     yield most('60 other architectures, OpenVINO f32', 0.95, others, fewest=60)
+    quantized = ratios_of(data['nncf'], 'irrun', 'openvino')
+    yield most('INT8 of NNCF, 9 models, OpenVINO f32', 0.95, quantized, fewest=9)
     yield most('single operations, OpenVINO f32', 1, ratios_of(data['operations'], 'irrun', 'openvino'))
     streams = ratios_of(data['streams'], 'irrun', 'openvino')
     yield most('two sessions of one thread, OpenVINO with two streams', 0.95, streams)

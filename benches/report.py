@@ -13,8 +13,8 @@ from tables import failures, number, peers_table, table, with_ratio
 PEERS = ['openvino', 'onnxruntime', 'rten', 'tract']
 ROLL_PEERS = ['numpy', 'torch', 'openvino']
 PARTS = ['latency', 'process', 'check', 'roll', 'scaling', 'crowded', 'shapes', 'bf16', 'executor', 'size', 'field',
-         'architectures', 'operations', 'streams', 'startup', 'tokens', 'activations', 'generation', 'decoder1b',
-         'growth']
+         'architectures', 'nncf', 'operations', 'streams', 'startup', 'tokens', 'activations', 'generation',
+         'decoder1b', 'growth']
 MACHINES = ROOT / 'docs/performance/machines'
 BEGIN, END = '<!-- machines -->', '<!-- end -->'
 

@@ -18,6 +18,7 @@ import machine
 import movement
 import operations
 import process
+import quantized
 import report
 import startup
 import streams
@@ -26,9 +27,9 @@ from common import MODELS, ROOT, WORK, Setup, output
 PARTS = {'machine': machine.machine, 'executor': movement.executor, 'size': process.size, 'check': process.check,
          'process': process.process, 'latency': latency.latency, 'scaling': latency.scaling, 'crowded': crowded.crowded,
          'shapes': latency.shapes, 'bf16': latency.bf16, 'roll': movement.roll, 'field': field.field,
-         'architectures': architectures.architectures, 'operations': operations.operations,
-         'streams': streams.streams, 'startup': startup.startup, 'tokens': activations.tokens,
-         'activations': activations.activations, 'generation': generating.generation,
+         'architectures': architectures.architectures, 'nncf': quantized.nncf,
+         'operations': operations.operations, 'streams': streams.streams, 'startup': startup.startup,
+         'tokens': activations.tokens, 'activations': activations.activations, 'generation': generating.generation,
          'decoder1b': generating.decoder1b, 'growth': growth.growth}
 # What takes minutes to compile, and the parts that use it.
 ROLLS, PEERS = {'executor', 'roll'}, {'process', 'latency'}

@@ -5,11 +5,11 @@ from tables import failures, number, peers_table, table, with_ratio
 
 def added(data):
     """Title and text of each section that has figures."""
-    parts = {'Files of the field': field, 'Other architectures': others, 'Single operations': operations,
-             'Two sessions at the same time': streams,
+    parts = {'Files of the field': field, 'Other architectures': others, 'INT8 of NNCF': nncf,
+             'Single operations': operations, 'Two sessions at the same time': streams,
              'Start': start, 'Compressed weights': compressed, 'Text': text, 'A billion parameters': billion,
              'Growth': growth}
-    needs = dict(zip(parts, ['field', 'architectures', 'operations', 'streams', 'startup', 'activations',
+    needs = dict(zip(parts, ['field', 'architectures', 'nncf', 'operations', 'streams', 'startup', 'activations',
                              'generation', 'decoder1b', 'growth']))
     return {title: of(data) for title, of in parts.items() if data[needs[title]]}
 
@@ -22,6 +22,12 @@ def field(data):
 def others(data):
     return ['Milliseconds of one run that a tenth of the runs stay below, two threads, f32, random weights and inputs; '
             'torchvision and timm, converted by OpenVINO.\n\n', peers_table(data['architectures'], ['openvino'])]
+
+
+def nncf(data):
+    return ['Milliseconds of one run that a tenth of the runs stay below, two threads, random weights and inputs; '
+            'timm, torchvision, Ultralytics and transformers, converted by OpenVINO and quantized by NNCF.\n\n',
+            peers_table(data['nncf'], ['openvino'])]
 
 
 def operations(data):
