@@ -226,7 +226,7 @@ impl AffineRows<'_> {
             match self.columns.scales.len() {
                 WIDTH => self.reached::<V, P, true>(sums),
                 HALF => self.reached::<V, H, true>(sums),
-                ..HALF => self.reached::<V, H, false>(sums),
+                // Panels that are not whole are too few for code of half a width.
                 _ => self.reached::<V, P, false>(sums),
             }
         }

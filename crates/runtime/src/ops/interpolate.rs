@@ -58,7 +58,7 @@ impl Lower for Interpolate {
         let pillow = matches!(sampling.mode, Mode::BilinearPillow | Mode::BicubicPillow);
         if !pillow {
             let growth = |(axis, _): &(usize, Taps)| output[*axis] as f32 / pad.sizes[*axis] as f32;
-            tables.sort_by(|a, b| growth(a).total_cmp(&growth(b)));
+            tables.sort_unstable_by(|a, b| growth(a).total_cmp(&growth(b)).then(b.0.cmp(&a.0)));
         }
         with_type!(cx.element_type(0), number T => {
             // Pillow rounds images of bytes after each axis.

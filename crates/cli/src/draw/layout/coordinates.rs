@@ -157,7 +157,7 @@ fn middle(ways: &mut [Vec<f64>], layered: &Layered) -> Vec<f64> {
     }
     let mean = |v: usize| {
         let mut four: Vec<f64> = ways.iter().map(|xs| xs[v]).collect();
-        four.sort_by(f64::total_cmp);
+        four.sort_unstable_by(f64::total_cmp);
         (four[1] + four[2]) / 2.0
     };
     (0..layered.vertices.len()).map(mean).collect()

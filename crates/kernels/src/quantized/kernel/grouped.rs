@@ -1,7 +1,7 @@
 //! Groups of 4 or 8 channels by VNNI: each lane multiplies four bytes of its own group, which a
 //! permutation brings there.
 
-use super::rows::{TileRows, in_blocks};
+use super::rows::TileRows;
 use crate::quantized::epilogue::Epilogue;
 use crate::quantized::tile::{DOT4_BYTES, HALF, WIDTH};
 use std::arch::x86_64::*;
@@ -19,11 +19,17 @@ pub(super) unsafe fn grouped_avx512<E: Epilogue>(tile: &TileRows<'_, u8>, panel:
     debug_assert!(is_x86_feature_detected!("avx512vnni") && tile.fits(panel.len()));
     debug_assert!(matches!(tile.layout.group, 4 | 8));
     let own = if tile.layout.group == 4 { &GROUPS_OF_4 } else { &GROUPS_OF_8 };
-    // SAFETY: the caller's promise.
-    unsafe {
-        in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
-            grouped_rows_avx512::<E, R>((tile, row), panel, own, to)
-        });
+    let mut row = 0;
+    while row < tile.rows {
+        // SAFETY: the caller's promise.
+        row += unsafe {
+            match tile.rows - row {
+                8.. => grouped_rows_avx512::<E, 8>((tile, row), panel, own, to),
+                4.. => grouped_rows_avx512::<E, 4>((tile, row), panel, own, to),
+                2.. => grouped_rows_avx512::<E, 2>((tile, row), panel, own, to),
+                _ => grouped_rows_avx512::<E, 1>((tile, row), panel, own, to),
+            }
+        };
     }
 }
 
@@ -42,6 +48,8 @@ const fn permutations(group: usize) -> Permutations {
     all
 }
 
+/// Returns how many rows.
+///
 /// # Safety
 /// As [`grouped_avx512`], for `R` rows from `row` on.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
@@ -50,7 +58,7 @@ unsafe fn grouped_rows_avx512<E: Epilogue, const R: usize>(
     panel: &[i8],
     permutations: &Permutations,
     to: E,
-) {
+) -> usize {
     debug_assert!(row + R <= tile.rows);
     // SAFETY: the caller's promise.
     let mut own: [[__m512i; 2]; R] = [unsafe { to.start() }; R];
@@ -83,5 +91,6 @@ unsafe fn grouped_rows_avx512<E: Epilogue, const R: usize>(
     }
     const { assert!(2 * HALF == WIDTH) };
     // SAFETY: the caller's promise.
-    unsafe { to.apply(row, &own) }
+    unsafe { to.apply(row, &own) };
+    R
 }
