@@ -333,11 +333,10 @@ impl RequantizeRows<'_> {
             match (self.columns.scales.len(), V::LANES < HALF) {
                 (WIDTH, false) => self.reached::<V, PANEL_ROWS, P, true>(),
                 (HALF, false) => self.reached::<V, HALF_PANEL_ROWS, H, true>(),
-                (..=HALF, false) => self.reached::<V, HALF_PANEL_ROWS, H, false>(),
+                // Panels that are not whole are too few for code of half a width.
                 (_, false) => self.reached::<V, PANEL_ROWS, P, false>(),
                 (WIDTH, true) => self.reached::<V, SHORT_PANEL_ROWS, P, true>(),
                 (HALF, true) => self.reached::<V, SHORT_HALF_PANEL_ROWS, H, true>(),
-                (..=HALF, true) => self.reached::<V, SHORT_HALF_PANEL_ROWS, H, false>(),
                 (_, true) => self.reached::<V, SHORT_PANEL_ROWS, P, false>(),
             }
         }
