@@ -13,12 +13,11 @@ use super::affine::AffineRows;
 use super::epilogue::ToSums;
 use super::input::{Image, WindowLayout};
 use super::pack::PackedFilters;
+use super::tile::{BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH, has_dot4, leaves_sums_in_registers};
 #[cfg(target_arch = "x86_64")]
-use super::tile::QUARTER;
-use super::tile::{
-    BLOCK_ROWS, Block, TILE_ROWS, Tile, WIDTH, has_dot4, has_tiles, leaves_sums_in_registers,
-};
+use super::tile::{QUARTER, has_tiles};
 use super::tuning::{I16_CACHE, I16_L1};
+#[cfg(target_arch = "x86_64")]
 use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
 use crate::base::par::Slice;
