@@ -80,7 +80,7 @@ impl QuantizedConvolution {
         let bundles = Bundles::of(&conv)?;
         let terms = conv.taps().checked_mul(bundles.dense.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
-        let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&bundles.dense);
+        let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&bundles);
         let (algorithm, zero_points) = (Algorithm::of(&conv), Vec::new());
         fits.then_some(QuantizedConvolution { conv, bundles, params, zero_points, algorithm })
     }

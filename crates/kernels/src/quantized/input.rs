@@ -64,13 +64,14 @@ pub(super) fn bytes(conv: &Convolution) -> usize {
     conv.batch * conv.axes[1].reach() * line_bytes(conv) + SLACK
 }
 
-/// Whether the image is not far larger than the data.
-pub(super) fn fits(conv: &Convolution) -> bool {
+/// Whether the images are not far larger than the data.
+pub(super) fn fits(bundles: &Bundles) -> bool {
+    let Bundles { dense: conv, count, .. } = bundles;
     let [_, height, width] = conv.axes;
-    let data = conv.axes.iter().map(|a| a.input).product::<usize>() * conv.inputs;
+    let data = conv.axes.iter().map(|a| a.input).product::<usize>() * conv.inputs * count;
     let size = || {
         let line = width.reach().checked_mul(padded_channels(conv))?.checked_add(SLACK + ALIGN)?;
-        line.checked_mul(height.reach())
+        line.checked_mul(height.reach())?.checked_mul(*count)
     };
     size().is_some_and(|size| {
         size <= data.saturating_mul(MAX_BYTES_PER_ELEMENT).saturating_add(1 << 16)

@@ -80,11 +80,18 @@ pub(crate) fn binary(
         op,
         k::Binary::Divide | k::Binary::DivideTruncated | k::Binary::Mod | k::Binary::FloorMod
     );
-    let checked = divides && element_type.is_integral();
+    let checked = divides && element_type.is_integral() && !cx.constant(1).is_some_and(has_no_zero);
     if element_type == ElementType::Boolean {
         return Ok(Box::new(BinaryKernel::<u8> { op, plan, checked, of: PhantomData }));
     }
     kernel_for!(cx, 0, number T => BinaryKernel::<T> { op, plan, checked, of: PhantomData })
+}
+
+/// Whether no element of a tensor of i32 or i64 is 0.
+fn has_no_zero(tensor: &Tensor) -> bool {
+    let of_i32 = || tensor.as_slice::<i32>().is_some_and(|all| !all.contains(&0));
+    let of_i64 = || tensor.as_slice::<i64>().is_some_and(|all| !all.contains(&0));
+    of_i32() || of_i64()
 }
 
 struct BinaryKernel<T> {
