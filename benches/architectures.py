@@ -31,9 +31,8 @@ def built(name):
     return torchvision.models.get_model(name, weights=None, **more), 299 if name == 'inception_v3' else 224
 
 
-def converted(name):
-    """The file of an architecture, written when it is not there yet."""
-    path = WORK / 'architectures' / f'{name}.xml'
+def kept(path, make, compress_to_fp16):
+    """The file of a model with random weights, made and written when it is not there yet."""
     if path.exists() and path.with_suffix('.bin').exists():
         return path
     import torch
@@ -42,11 +41,19 @@ def converted(name):
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter('ignore')
         logging.disable(logging.WARNING)
+        whole = make()
+    ov.save_model(whole, path, compress_to_fp16)
+    return path
+
+
+def converted(name):
+    """The file of an architecture."""
+    def make():
+        import torch
         model, side = built(name)
         shape = (1, 3, side, side)
-        whole = ov.convert_model(model.eval(), example_input=torch.zeros(shape), input=[shape])
-    ov.save_model(whole, path, compress_to_fp16=False)
-    return path
+        return ov.convert_model(model.eval(), example_input=torch.zeros(shape), input=[shape])
+    return kept(WORK / 'architectures' / f'{name}.xml', make, compress_to_fp16=False)
 
 
 def architectures(setup):

@@ -1,11 +1,10 @@
 """Models that NNCF has quantized: architectures with random weights, calibrated on random samples."""
-import logging
 import os
-import warnings
 
 import numpy as np
 import openvino as ov
 
+from architectures import kept
 from common import WORK, guarded
 from field import beside_openvino
 
@@ -73,22 +72,13 @@ def text():
 
 
 def quantized(name):
-    """The file of a quantized model, written when it is not there yet."""
-    path = WORK / 'nncf' / f'{name}.xml'
-    if path.exists() and path.with_suffix('.bin').exists():
-        return path
-    import nncf
-    import torch
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(1)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter('ignore')
-        logging.disable(logging.WARNING)
+    """The file of a quantized model."""
+    def make():
+        import nncf
         whole, samples = text() if name == 'distilbert' else pictures(name)
         kind = nncf.ModelType.TRANSFORMER if name in TRANSFORMERS else None
-        whole = nncf.quantize(whole, nncf.Dataset(samples), subset_size=SAMPLES, model_type=kind)
-    ov.save_model(whole, path)
-    return path
+        return nncf.quantize(whole, nncf.Dataset(samples), subset_size=SAMPLES, model_type=kind)
+    return kept(WORK / 'nncf' / f'{name}.xml', make, compress_to_fp16=True)
 
 
 def nncf(setup):

@@ -222,17 +222,6 @@ impl<'a> ColumnQuantizers<'a> {
 }
 
 multiversion! {
-    /// Quantizes each element of a row of columns.
-    fn quantize_columns(of: ColumnQuantizers<'_>, values: &[f32], quantized: &mut [u8]) {
-        let [add, factor, ..] = of.parts;
-        let pairs = values.iter().zip(quantized);
-        for ((value, quantized), (add, factor)) in pairs.zip(add.iter().zip(factor)) {
-            *quantized = of.byte(*value, *add, *factor);
-        }
-    }
-}
-
-multiversion! {
     /// Quantizes and dequantizes each element of lines of `len` columns.
     pub(crate) fn quantize_dequantize_columns(of: ColumnQuantizers<'_>, len: usize, lines: &mut [f32]) {
         let [add, factor, scale, low] = of.parts.map(|part| &part[..len]);
@@ -321,16 +310,6 @@ impl Quantizers<'_> {
         match self {
             Quantizers::Uniform(to) => to.clamps(low, high),
             Quantizers::Columns(columns) => columns.clamps(low, high),
-        }
-    }
-
-    /// Quantizes a row of elements, for the columns from `first` on.
-    pub(crate) fn row(self, first: usize, values: &[f32], quantized: &mut [u8]) {
-        match self {
-            Quantizers::Uniform(to) => quantize(to, values, quantized),
-            Quantizers::Columns(columns) => {
-                quantize_columns(columns.after(first), values, quantized);
-            }
         }
     }
 }

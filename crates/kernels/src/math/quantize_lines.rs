@@ -40,6 +40,15 @@ impl Quantizers<'_> {
         }
     }
 
+    /// Quantizes a row of elements, for the columns from `first` on.
+    pub(crate) fn row(self, first: usize, values: &[f32], quantized: &mut [u8]) {
+        let len = values.len();
+        match self {
+            Quantizers::Uniform(to) => quantize(to, values, quantized),
+            Quantizers::Columns(_) => self.columns(first, (len, values), (len, quantized)),
+        }
+    }
+
     /// Quantizes rows of `columns` elements, the columns from `first` on of rows of `stride` bytes.
     pub(crate) fn columns(
         self,

@@ -115,8 +115,8 @@ impl<'a> ImageMemory<'a> {
         threads: &Threads,
         operands: &Operands<'i>,
     ) -> Image<'i> {
-        let (bundles, params) = (convolution.bundles(), convolution.params());
-        let image = Image::new(bundles, params, threads, operands.data, &mut self.bytes);
+        let (merged, params) = (convolution.merged(), convolution.params());
+        let image = Image::new(merged, params, threads, operands.data, &mut self.bytes);
         if has_dot4() { image } else { image.widened(threads, &mut self.wide) }
     }
 }

@@ -1,9 +1,9 @@
 //! A quantized convolution, from data and filters to requantized outputs.
 
-use super::bundles::Bundles;
 use super::depthwise::{self, Depthwise};
 use super::input::{self, Data, Image, WindowLayout};
 use super::kernel::{Microkernel, Panel, Sums};
+use super::merged_groups::MergedGroups;
 use super::output::{Columns, To};
 use super::pack::PackedFilters;
 use super::params::QuantParams;
@@ -23,7 +23,7 @@ use crate::quantized::tuning::GEMM_GRAIN;
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantizedConvolution {
     conv: Convolution,
-    bundles: Bundles,
+    merged: MergedGroups,
     params: QuantParams,
     /// The zero points of the channels, if the convolution is depthwise.
     zero_points: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct QuantizedConvolution {
 /// How it is computed; the sums are the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Algorithm {
-    /// Windows times panels of filters, for each bundle of groups.
+    /// Windows times panels of filters, for each dense convolution of merged groups.
     Panels,
     /// By [`winograd`].
     Winograd,
@@ -77,12 +77,12 @@ impl QuantizedConvolution {
         let conv = Convolution { axes: flattened(conv), ..conv.clone() };
         let [depth, _, width] = conv.axes;
         let is_plain = depth == Window::NONE && width.dilation == 1;
-        let bundles = Bundles::of(&conv)?;
-        let terms = conv.taps().checked_mul(bundles.dense.inputs)?;
+        let merged = MergedGroups::of(&conv)?;
+        let terms = conv.taps().checked_mul(merged.dense.inputs)?;
         let is_empty = conv.batch * conv.positions() * conv.outputs * terms == 0;
-        let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&bundles);
+        let fits = is_plain && !is_empty && terms <= MAX_TERMS && input::fits(&merged);
         let (algorithm, zero_points) = (Algorithm::of(&conv), Vec::new());
-        fits.then_some(QuantizedConvolution { conv, bundles, params, zero_points, algorithm })
+        fits.then_some(QuantizedConvolution { conv, merged, params, zero_points, algorithm })
     }
 
     /// The integer depthwise convolution of quantized data, of which each channel has parameters of
@@ -91,9 +91,9 @@ impl QuantizedConvolution {
         let zero_points = params.iter().map(|params| params.zero_point()).collect();
         let fits = depthwise::suits(conv) && params.len() == conv.inputs;
         let params = *params.first()?;
-        let (conv, bundles) = (conv.clone(), Bundles::whole(conv));
+        let (conv, merged) = (conv.clone(), MergedGroups::whole(conv));
         let algorithm = Algorithm::Depthwise;
-        fits.then_some(QuantizedConvolution { conv, bundles, params, zero_points, algorithm })
+        fits.then_some(QuantizedConvolution { conv, merged, params, zero_points, algorithm })
     }
 
     /// The same as windows times panels of filters, so that it can be an input of a
@@ -109,7 +109,7 @@ impl QuantizedConvolution {
     /// When there are too few.
     pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
         match self.algorithm {
-            Algorithm::Panels => PackedFilters::new(&self.bundles, self.params, to, filters),
+            Algorithm::Panels => PackedFilters::new(&self.merged, self.params, to, filters),
             Algorithm::Winograd => winograd::filters(&self.conv, self.params, to, filters),
             Algorithm::SmallOc => small_oc::filters(&self.conv, to.1, filters),
             Algorithm::Depthwise => {
@@ -128,14 +128,14 @@ impl QuantizedConvolution {
         &self.conv
     }
 
-    /// The sizes of its bundles of groups.
-    pub(super) fn bundles(&self) -> &Bundles {
-        &self.bundles
+    /// The sizes of its merged groups.
+    pub(super) fn merged(&self) -> &MergedGroups {
+        &self.merged
     }
 
     /// Whether windows are multiplied by panels of filters, without groups.
     pub(super) fn is_dense(&self) -> bool {
-        self.algorithm == Algorithm::Panels && self.bundles.count == 1
+        self.algorithm == Algorithm::Panels && self.merged.count == 1
     }
 
     /// Whether each channel has a filter of its own.
@@ -164,14 +164,14 @@ impl QuantizedConvolution {
         };
         let zero_points = (self.params.zero_point(), &self.zero_points);
         let taps = self.conv.axes.map(|a| a.taps);
-        let bundles = (self.bundles.count, self.bundles.permuted());
-        format!("integers {taps:?} {zero_points:?} {of} {bundles:?}")
+        let merged = (self.merged.count, self.merged.permuted());
+        format!("integers {taps:?} {zero_points:?} {of} {merged:?}")
     }
 
     /// Bytes of packed filters.
     pub fn packed_bytes(&self) -> usize {
         match self.algorithm {
-            Algorithm::Panels => PackedFilters::bytes_for(&self.bundles),
+            Algorithm::Panels => PackedFilters::bytes_for(&self.merged),
             Algorithm::Winograd => winograd::packed_bytes(&self.conv),
             Algorithm::SmallOc => small_oc::packed_bytes(&self.conv),
             Algorithm::Depthwise => depthwise::packed_bytes(&self.conv),
@@ -180,7 +180,7 @@ impl QuantizedConvolution {
 
     /// Bytes of scratch memory for a run on this many threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
-        let bytes = input::bytes_of(&self.bundles);
+        let bytes = input::bytes_of(&self.merged);
         match self.algorithm {
             Algorithm::Panels => {
                 let (all, own) = self.wide_lens();
@@ -194,8 +194,8 @@ impl QuantizedConvolution {
 
     /// Blocks that are multiplied by one panel after the other, or all.
     fn blocks_at_a_time(&self) -> usize {
-        let filters = PackedFilters::bytes_for(&self.bundles) / self.bundles.count;
-        Microkernel::blocks_at_a_time(WindowLayout::of(&self.bundles), filters)
+        let filters = PackedFilters::bytes_for(&self.merged) / self.merged.count;
+        Microkernel::blocks_at_a_time(WindowLayout::of(&self.merged), filters)
     }
 
     /// Elements that are widened for CPUs without dot4: all of the image at first, or what a thread
@@ -203,11 +203,11 @@ impl QuantizedConvolution {
     fn wide_lens(&self) -> (usize, usize) {
         if has_dot4() {
             (0, 0)
-        } else if self.bundles.dense.is_pointwise() {
-            let layout = WindowLayout::of(&self.bundles);
+        } else if self.merged.dense.is_pointwise() {
+            let layout = WindowLayout::of(&self.merged);
             (0, input::wide_len(layout, self.blocks_at_a_time()))
         } else {
-            (input::bytes_of(&self.bundles), 0)
+            (input::bytes_of(&self.merged), 0)
         }
     }
 
@@ -242,8 +242,8 @@ impl QuantizedConvolution {
             return self.run_depthwise((threads, scratch), operands, post_ops, output);
         }
         let to = To::of(output);
-        let mut bytes = scratch.take::<u8>(input::bytes_of(&self.bundles));
-        let image = Image::new(&self.bundles, self.params, threads, operands.data, &mut bytes);
+        let mut bytes = scratch.take::<u8>(input::bytes_of(&self.merged));
+        let image = Image::new(&self.merged, self.params, threads, operands.data, &mut bytes);
         let requantizer = |panel: usize| self.requantizer(operands, panel, post_ops, to);
         if self.algorithm == Algorithm::Winograd {
             let operands = (&image, operands.filters);
@@ -290,11 +290,11 @@ impl QuantizedConvolution {
         let mut wide = scratch.take::<i16>(own * threads.count());
         let shared = Slice::new(&mut wide);
         let blocks = image.blocks();
-        let has_large_filters = filters.weights() > input::bytes_of(&self.bundles);
+        let has_large_filters = filters.weights() > input::bytes_of(&self.merged);
         let work = (self.multiply_adds(), has_large_filters);
-        let parts = match self.bundles.count {
+        let parts = match self.merged.count {
             1 => parts((blocks.count(), filters.count(), self.conv.outputs), work, threads.count()),
-            bundles => parts_of_bundles((blocks.count(), bundles), work.0, threads.count()),
+            merged => parts_of_merged((blocks.count(), merged), work.0, threads.count()),
         };
         threads.run(parts.0 * parts.1, &|task, worker| {
             let (down, across) = (task / parts.1, task % parts.1);
@@ -303,9 +303,9 @@ impl QuantizedConvolution {
             let mut kernel = Microkernel::default();
             // SAFETY: no two threads are the same worker at a time.
             let wide = unsafe { shared.part(worker * own, own) };
-            for panels in panels.chunks(self.bundles.panels()) {
-                let bundle = panels[0].0 / self.bundles.panels();
-                let image = image.of_bundle(bundle);
+            for panels in panels.chunks(self.merged.panels()) {
+                let merged = panels[0].0 / self.merged.panels();
+                let image = image.of_merged(merged);
                 let blocks = image.blocks();
                 let blocks: Vec<Block> =
                     share(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
@@ -324,7 +324,7 @@ impl QuantizedConvolution {
     /// Multiply-adds.
     pub(super) fn multiply_adds(&self) -> usize {
         let rows = self.conv.batch * self.conv.positions();
-        rows * self.conv.outputs * self.conv.taps() * self.bundles.dense.inputs
+        rows * self.conv.outputs * self.conv.taps() * self.merged.dense.inputs
     }
 
     /// The requantizer of a panel's columns.
@@ -335,7 +335,7 @@ impl QuantizedConvolution {
         post_ops: &'a [PostOp<'a>],
         to: To<'a>,
     ) -> Requantizer<'a> {
-        let columns = Columns::new(filters, scales, (panel, self.bundles.columns(panel)));
+        let columns = Columns::new(filters, scales, (panel, self.merged.columns(panel)));
         let rows = self.conv.batch * self.conv.positions();
         Requantizer::new(columns, post_ops, to, (rows, self.conv.outputs))
     }
@@ -362,16 +362,16 @@ pub(super) fn parts(
     (down, across)
 }
 
-/// The same for bundles of groups, whose panels read images of their own.
-fn parts_of_bundles(
-    (blocks, bundles): (usize, usize),
+/// The same for merged groups, whose panels read images of their own.
+fn parts_of_merged(
+    (blocks, merged): (usize, usize),
     multiply_adds: usize,
     threads: usize,
 ) -> (usize, usize) {
     if threads == 1 || multiply_adds <= GEMM_GRAIN {
         return (1, 1);
     }
-    ((PARTS_OF_THREAD * threads).div_ceil(bundles).min(blocks), bundles)
+    ((PARTS_OF_THREAD * threads).div_ceil(merged).min(blocks), merged)
 }
 
 /// Parts of the rows for each thread: several even out the speed of the threads.

@@ -132,7 +132,7 @@ impl ExpandedDepthwise {
         assert_eq!(expand.operands.scales.len(), conv.inputs, "there is a scale for each channel");
         assert_eq!(depthwise.operands.scales.len(), conv.outputs);
         let mut bytes = scratch.take::<u8>(input::bytes(self.expand.conv()));
-        let (from, params) = (self.expand.bundles(), self.expand.params());
+        let (from, params) = (self.expand.merged(), self.expand.params());
         let image = Image::new(from, params, threads, expand.operands.data, &mut bytes);
         let mut padding = scratch.take::<u8>(len);
         depthwise::fill_padding(self.depthwise.zero_points(), &mut padding);

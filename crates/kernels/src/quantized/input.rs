@@ -1,7 +1,7 @@
 //! The input of a quantized convolution: u8 lines with padding, in which every window is a few runs
 //! of bytes.
 
-use super::bundles::Bundles;
+use super::merged_groups::MergedGroups;
 use super::params::QuantParams;
 use super::tile::{BLOCK_ROWS, Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
 use crate::base::par::{Slice, Threads};
@@ -54,9 +54,9 @@ fn line_bytes(conv: &Convolution) -> usize {
     if is_joined(conv) { line } else { (line + SLACK).next_multiple_of(ALIGN) }
 }
 
-/// Bytes of the images of all bundles.
-pub(super) fn bytes_of(bundles: &Bundles) -> usize {
-    bundles.count * bytes(&bundles.dense)
+/// Bytes of the images of all merged groups.
+pub(super) fn bytes_of(merged: &MergedGroups) -> usize {
+    merged.count * bytes(&merged.dense)
 }
 
 /// Bytes of the image of a convolution.
@@ -65,8 +65,8 @@ pub(super) fn bytes(conv: &Convolution) -> usize {
 }
 
 /// Whether the images are not far larger than the data.
-pub(super) fn fits(bundles: &Bundles) -> bool {
-    let Bundles { dense: conv, count, .. } = bundles;
+pub(super) fn fits(merged: &MergedGroups) -> bool {
+    let MergedGroups { dense: conv, count, .. } = merged;
     let [_, height, width] = conv.axes;
     let data = conv.axes.iter().map(|a| a.input).product::<usize>() * conv.inputs * count;
     let size = || {
@@ -113,9 +113,9 @@ impl WindowLayout {
         WindowLayout { row, step, steps, step_stride: step, run, runs, group: 0 }
     }
 
-    /// The layout of the windows of a bundle.
-    pub(super) fn of(bundles: &Bundles) -> WindowLayout {
-        let conv = &bundles.dense;
+    /// The layout of the windows of a dense convolution.
+    pub(super) fn of(merged: &MergedGroups) -> WindowLayout {
+        let conv = &merged.dense;
         let [_, height, width] = conv.axes;
         let channels = padded_channels(conv);
         let (row, run, runs) =
@@ -123,7 +123,7 @@ impl WindowLayout {
         let all = width.taps * channels;
         let steps = all.div_ceil(ALIGN);
         let step = all.div_ceil(steps).next_multiple_of(4);
-        match bundles.permuted() {
+        match merged.permuted() {
             0 => WindowLayout::dense(row, (step, steps), (run, runs)),
             group => {
                 let (steps, step_stride) = (width.taps, channels);
@@ -145,11 +145,11 @@ pub(super) fn wide_len(layout: WindowLayout, blocks: usize) -> usize {
     blocks * (BLOCK_ROWS * layout.row + 2 * (SLACK + ALIGN)) + layout.k()
 }
 
-/// The data as bytes, padded. A grouped convolution has an image for each bundle, one behind the
-/// other.
+/// The data as bytes, padded. If groups are merged, each dense convolution has an image, one behind
+/// the other.
 #[derive(Clone, Copy)]
 pub(super) struct Image<'a> {
-    /// The convolution of a bundle.
+    /// One of the dense convolutions.
     conv: &'a Convolution,
     pub(super) bytes: &'a [u8],
     /// Bytes as i16, if they have been widened, and the first of them.
@@ -162,16 +162,16 @@ pub(super) struct Image<'a> {
 impl<'a> Image<'a> {
     /// Quantizes and pads the data, unless they can be used in place.
     pub(super) fn new(
-        bundles: &'a Bundles,
+        merged: &'a MergedGroups,
         params: QuantParams,
         threads: &Threads,
         data: Data<'a>,
         bytes: &'a mut [u8],
     ) -> Image<'a> {
-        let conv = &bundles.dense;
-        let layout = WindowLayout::of(bundles);
+        let conv = &merged.dense;
+        let layout = WindowLayout::of(merged);
         let [_, height, width] = conv.axes;
-        let (inside, channels) = (height.input * width.input, conv.inputs * bundles.count);
+        let (inside, channels) = (height.input * width.input, conv.inputs * merged.count);
         let count = match data {
             Data::F32(input, _) => input.values.len(),
             Data::Planes(values, quantizers) => {
@@ -181,20 +181,20 @@ impl<'a> Image<'a> {
             Data::Quantized(bytes) => bytes.len(),
         };
         assert_eq!(count, conv.batch * inside * channels, "the data differ");
-        if let (Data::Quantized(bytes), 1, true) = (data, bundles.count, is_image(conv, layout)) {
+        if let (Data::Quantized(bytes), 1, true) = (data, merged.count, is_image(conv, layout)) {
             return Image { conv, bytes, wide: (&[], 0), layout, line: width.input * conv.inputs };
         }
         let line = line_bytes(conv);
         let lines = conv.batch * height.reach();
-        let all = bundles.count * lines;
+        let all = merged.count * lines;
         // If there are few lines, they are long, and are divided.
         let pieces = (INPUT_PIECES / all).clamp(1, width.reach());
-        assert!(bytes_of(bundles) <= bytes.len(), "the image has another size");
+        assert!(bytes_of(merged) <= bytes.len(), "the image has another size");
         let shared = Slice::new(bytes);
         threads.par_ranges(all * pieces, INPUT_GRAIN.div_ceil(line / pieces), |own| {
             for i in own {
                 let (line_at, piece) = (i / pieces, i % pieces);
-                let (bundle, line_at) = (line_at / lines, line_at % lines);
+                let (own_index, line_at) = (line_at / lines, line_at % lines);
                 let (batch, y) = (line_at / height.reach(), line_at % height.reach());
                 let y = y.checked_add_signed(height.start).filter(|y| *y < height.input);
                 let at = |piece: usize| width.reach() * piece / pieces;
@@ -203,10 +203,10 @@ impl<'a> Image<'a> {
                 // The slack behind a line belongs to its last piece.
                 let last = piece + 1 == pieces;
                 let end = if last { line } else { positions.end * padded_channels(conv) };
-                let line_at = bundle * self::bytes(conv) + line_at * line;
+                let line_at = own_index * self::bytes(conv) + line_at * line;
                 // SAFETY: lines are within the bytes, and pieces disjoint parts of them.
                 let to = unsafe { shared.part(line_at + start, end - start) };
-                let channels = Channels { all: channels, first: bundle * conv.inputs };
+                let channels = Channels { all: channels, first: own_index * conv.inputs };
                 let from = SourceLine { data, channels, batch, y };
                 write_piece(conv, params, from, positions, to);
             }
@@ -214,15 +214,15 @@ impl<'a> Image<'a> {
         Image { conv, bytes, wide: (&[], 0), layout, line }
     }
 
-    /// The image of a bundle.
+    /// The image of one of the dense convolutions.
     ///
     /// # Panics
-    /// When there is no such bundle.
-    pub(super) fn of_bundle(&self, bundle: usize) -> Image<'a> {
-        if bundle == 0 {
+    /// When there is no such one.
+    pub(super) fn of_merged(&self, index: usize) -> Image<'a> {
+        if index == 0 {
             return *self;
         }
-        let from = bundle * bytes(self.conv);
+        let from = index * bytes(self.conv);
         let wide = (self.wide.0.get(from..).unwrap_or_default(), 0);
         Image { bytes: &self.bytes[from..], wide, ..*self }
     }
@@ -352,7 +352,7 @@ impl Blocks<'_> {
     }
 }
 
-/// The channels of the data, and the first that a bundle reads.
+/// The channels of the data, and the first that a dense convolution reads.
 #[derive(Clone, Copy)]
 struct Channels {
     all: usize,
@@ -412,7 +412,7 @@ fn write_piece(
         }
         Data::F32(Input { values, factors: Some(factors), .. }, quantizer) => {
             let factors = &factors[batch * channels.all + channels.first..][..own];
-            let each = channels.of_bundle(&values[run], own).zip(inside.chunks_exact_mut(all));
+            let each = channels.positions(&values[run], own).zip(inside.chunks_exact_mut(all));
             each.for_each(|(from, to)| quantize_products(quantizer, from, factors, to));
         }
         Data::F32(Input { values, .. }, quantizer) => {
@@ -436,14 +436,14 @@ fn copy(from: &[u8], to: &mut [u8]) {
 }
 
 impl Channels {
-    /// The channels of each position that the bundle reads.
-    fn of_bundle<T>(self, from: &[T], own: usize) -> impl Iterator<Item = &[T]> {
+    /// The channels of each position that the dense convolution reads.
+    fn positions<T>(self, from: &[T], own: usize) -> impl Iterator<Item = &[T]> {
         from.chunks_exact(self.all).map(move |all| &all[self.first..][..own])
     }
 
     /// Copies the `N` channels of each position, of which none is padded.
     fn copy_array<const N: usize>(self, from: &[u8], to: &mut [u8]) {
-        for (from, to) in self.of_bundle(from, N).zip(to.as_chunks_mut::<N>().0) {
+        for (from, to) in self.positions(from, N).zip(to.as_chunks_mut::<N>().0) {
             if let Some(from) = from.first_chunk::<N>() {
                 *to = *from;
             }
@@ -451,7 +451,7 @@ impl Channels {
     }
 
     /// Calls `f` with the `own` channels of each position and where they go, `padded`, or with all
-    /// positions at once if the bundle reads all channels and none is padded.
+    /// positions at once if the dense convolution reads all channels and none is padded.
     fn each_position<T>(
         self,
         from: &[T],
@@ -462,7 +462,7 @@ impl Channels {
         if own == padded && own == self.all {
             return f(from, to);
         }
-        for (from, to) in self.of_bundle(from, own).zip(to.chunks_exact_mut(padded)) {
+        for (from, to) in self.positions(from, own).zip(to.chunks_exact_mut(padded)) {
             f(from, to);
         }
     }

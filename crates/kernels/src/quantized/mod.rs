@@ -4,7 +4,6 @@
 //! multiplied by the scale of its channel.
 
 mod affine;
-mod bundles;
 mod concat;
 mod convolution;
 mod depthwise;
@@ -15,6 +14,7 @@ mod fused_post_op;
 mod input;
 mod kernel;
 mod lane_op;
+mod merged_groups;
 mod output;
 mod pack;
 mod params;

@@ -1,9 +1,9 @@
 //! Packs i8 filters into panels of columns, with four elements along k of a column next to each
 //! other (dot4), or as pairs of i16 on CPUs without dot4.
 
-use super::bundles::Bundles;
 use super::input::{WindowLayout, padded_channels};
 use super::kernel::i16::widen_panel;
+use super::merged_groups::MergedGroups;
 use super::params::QuantParams;
 use super::tile::{WIDTH, has_dot4};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
@@ -22,28 +22,28 @@ pub struct PackedFilters {
 impl PackedFilters {
     /// Packs filters, given by output channel, then input channel of its group, then tap.
     pub(super) fn new(
-        bundles: &Bundles,
+        merged: &MergedGroups,
         params: QuantParams,
         (threads, arena): (&Threads, &WeightArena),
         filters: &[i8],
     ) -> PackedFilters {
-        let conv = &bundles.dense;
+        let conv = &merged.dense;
         let [_, height, width] = conv.axes;
-        let (layout, taps) = (WindowLayout::of(bundles), height.taps * width.taps);
-        let k = taps * bundles.inputs_of_group();
-        assert!(filters.len() >= bundles.count * conv.outputs * k, "there are too few filters");
+        let (layout, taps) = (WindowLayout::of(merged), height.taps * width.taps);
+        let k = taps * merged.inputs_of_group();
+        assert!(filters.len() >= merged.count * conv.outputs * k, "there are too few filters");
         let run = layout.steps * layout.step;
         let weights = run * layout.runs * WIDTH;
         let panel = weights * bytes_per_weight();
-        let mut values = arena.alloc(PackedFilters::bytes_for(bundles));
+        let mut values = arena.alloc(PackedFilters::bytes_for(merged));
         // The position along k of the first channel under each tap.
         let channels = if layout.group > 0 { layout.group } else { padded_channels(conv) };
         let start = |tap: usize| tap / width.taps * run + tap % width.taps * channels;
         let starts: Vec<usize> = (0..taps).map(start).collect();
         let pack = |i: usize, panel: &mut [i8]| {
-            for (column, output) in bundles.columns(i).enumerate() {
+            for (column, output) in merged.columns(i).enumerate() {
                 let filter = &filters[output * k..][..k];
-                pack_weights(filter, (&starts, bundles.first_input(output)), column, panel);
+                pack_weights(filter, (&starts, merged.first_input(output)), column, panel);
             }
         };
         if has_dot4() {
@@ -66,16 +66,16 @@ impl PackedFilters {
                 },
             );
         }
-        let of_bundle = filters.chunks_exact(conv.outputs * k).take(bundles.count);
-        let compensation = of_bundle.flat_map(|own| compensation(own, k, params)).collect();
+        let of_each = filters.chunks_exact(conv.outputs * k).take(merged.count);
+        let compensation = of_each.flat_map(|own| compensation(own, k, params)).collect();
         PackedFilters { values, panel, compensation }
     }
 
     /// Bytes of packed filters.
-    pub(super) fn bytes_for(bundles: &Bundles) -> usize {
-        let layout = WindowLayout::of(bundles);
+    pub(super) fn bytes_for(merged: &MergedGroups) -> usize {
+        let layout = WindowLayout::of(merged);
         let panel = layout.steps * layout.step * layout.runs * WIDTH * bytes_per_weight();
-        panel * bundles.panels() * bundles.count
+        panel * merged.panels() * merged.count
     }
 
     /// Filters that were packed in another layout, in panels of `bytes` each.

@@ -152,14 +152,14 @@ proptest! {
     /// Groups whose bytes are permuted to their lanes.
     #[test]
     fn sums_of_small_groups_are_exact(
-        (batch, log, bundles) in (1usize..3, 2u32..5, 1usize..4),
+        (batch, log, merged) in (1usize..3, 2u32..5, 1usize..4),
         (height, width, before) in (3usize..9, 3usize..40, 0isize..3),
         (taps, stride) in (1usize..4, 1usize..3),
         (zero, seed) in (0u8..=255, any::<u64>()),
     ) {
         let axes = [height, width].map(|size| window(size, taps, stride, 1, before));
         let (axes, precision) = ([Window::NONE, axes[0], axes[1]], Precision::F32);
-        let (channels, groups) = (32 * bundles, (32 * bundles) >> log);
+        let (channels, groups) = (32 * merged, (32 * merged) >> log);
         let (inputs, outputs) = (channels, channels);
         let conv = Convolution { batch, axes, inputs, outputs, groups, precision };
         is_exact(&conv, zero, seed, false)?;

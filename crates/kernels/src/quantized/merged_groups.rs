@@ -1,13 +1,14 @@
-//! Grouped convolutions as dense ones. A bundle of groups is a dense convolution whose filters are
-//! 0 for the channels of other groups.
+//! Grouped convolutions as dense ones. Some groups are merged into one dense convolution, whose
+//! filters are block-diagonal.
 
 use super::tile::{QUARTER, WIDTH, has_tiles, leaves_sums_in_registers};
 use crate::conv::Convolution;
 
-/// The bundles of a convolution, all of the same size. Without groups there is one.
+/// The groups of a convolution, merged into dense convolutions of the same size. Without groups
+/// there is one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Bundles {
-    /// The dense convolution of one bundle.
+pub(super) struct MergedGroups {
+    /// One of the dense convolutions.
     pub(super) dense: Convolution,
     pub(super) count: usize,
     /// Input and output channels of a group.
@@ -16,13 +17,13 @@ pub(super) struct Bundles {
     is_permuted: bool,
 }
 
-impl Bundles {
-    /// The bundles of a convolution. `None` if the channels of a group do not begin at every fourth
-    /// element along k.
-    pub(super) fn of(conv: &Convolution) -> Option<Bundles> {
+impl MergedGroups {
+    /// The merged groups of a convolution. `None` if the input channels of a group are no multiple
+    /// of four.
+    pub(super) fn of(conv: &Convolution) -> Option<MergedGroups> {
         let groups = conv.groups;
         if groups == 1 {
-            return Some(Bundles::whole(conv));
+            return Some(MergedGroups::whole(conv));
         }
         let (inputs, outputs) = (conv.inputs.checked_div(groups)?, conv.outputs / groups);
         if outputs == 0 || !inputs.is_multiple_of(4) {
@@ -36,17 +37,17 @@ impl Bundles {
         // As many groups as fill a vector, or a panel that is computed whole.
         let columns = if is_permuted || has_tiles() { WIDTH } else { QUARTER };
         let fits = |n: &usize| groups.is_multiple_of(*n) && n * outputs <= columns;
-        let together = (1..=groups.min(columns)).rev().find(fits).unwrap_or(1);
-        let count = groups / together;
+        let merged = (1..=groups.min(columns)).rev().find(fits).unwrap_or(1);
+        let count = groups / merged;
         let (all_inputs, all_outputs) = (conv.inputs / count, conv.outputs / count);
         let dense =
             Convolution { inputs: all_inputs, outputs: all_outputs, groups: 1, ..conv.clone() };
-        Some(Bundles { dense, count, group: (inputs, outputs), is_permuted })
+        Some(MergedGroups { dense, count, group: (inputs, outputs), is_permuted })
     }
 
-    /// A convolution as one bundle.
-    pub(super) fn whole(conv: &Convolution) -> Bundles {
-        Bundles {
+    /// A convolution without groups.
+    pub(super) fn whole(conv: &Convolution) -> MergedGroups {
+        MergedGroups {
             dense: conv.clone(),
             count: 1,
             group: (conv.inputs, conv.outputs),
@@ -54,19 +55,19 @@ impl Bundles {
         }
     }
 
-    /// Panels of a bundle's filters.
+    /// Panels of the filters of a dense convolution.
     pub(super) fn panels(&self) -> usize {
         self.dense.outputs.div_ceil(WIDTH)
     }
 
-    /// The output channels of a panel; panels are counted over all bundles.
+    /// The output channels of a panel; panels are counted over all dense convolutions.
     pub(super) fn columns(&self, panel: usize) -> std::ops::Range<usize> {
-        let (bundle, own) = (panel / self.panels(), panel % self.panels());
-        let first = bundle * self.dense.outputs;
+        let (index, own) = (panel / self.panels(), panel % self.panels());
+        let first = index * self.dense.outputs;
         first + own * WIDTH..first + self.dense.outputs.min((own + 1) * WIDTH)
     }
 
-    /// The first channel, within its bundle or of those along k, that an output channel reads.
+    /// The first input channel that an output channel reads, of those along k.
     pub(super) fn first_input(&self, output: usize) -> usize {
         let (inputs, outputs) = self.group;
         if self.is_permuted {
