@@ -7,6 +7,9 @@ use crate::rule::prelude::*;
 use crate::rules::axes;
 use crate::rules::bodies::{Feed, Map, without_value};
 
+/// Rounds after which the rank of a value that flows back becomes unknown.
+const ROUNDS: usize = 3;
+
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -137,7 +140,6 @@ impl Iteration {
         cx: &mut InferCx<'_>,
         mut given: Vec<Option<Fact>>,
     ) -> Result<Vec<Fact>, RuleError> {
-        const ROUNDS: usize = 3;
         for round in 0..=ROUNDS {
             let results = cx.body(0, &given)?;
             let mut settled = true;
@@ -169,7 +171,7 @@ impl Iteration {
 /// several rounds the rank becomes unknown.
 fn widened(before: &PartialShape, after: &PartialShape, round: usize) -> PartialShape {
     match (before.dims(), after.dims()) {
-        (Some(a), Some(b)) if a.len() == b.len() && round < 3 => {
+        (Some(a), Some(b)) if a.len() == b.len() && round < ROUNDS => {
             a.iter().zip(b).map(|(a, b)| if a.covers(*b) { *a } else { Dim::any() }).collect()
         }
         _ => PartialShape::unranked(),
@@ -207,11 +209,16 @@ impl Op for Iteration {
                 _ => {}
             }
         }
+        let runs = match trips.value() {
+            Some(0) => Runs::Never,
+            _ if self.runs(cx, trips) => Runs::Surely,
+            _ => Runs::Perhaps,
+        };
         cx.because("it depends on what the iterations do");
         for (output, source) in self.map.outputs.iter().enumerate() {
             let fact = results.get(source.result).cloned().unwrap_or_else(Fact::unknown);
             let fact = match (&source.slice, fact.shape.dims()) {
-                (None, _) => self.last(source.result, fact, trips, cx),
+                (None, _) => self.last(source.result, fact, runs, cx),
                 (Some(slice), Some(dims)) => {
                     let axis = axes::normalize(slice.axis, dims.len())?;
                     let size = fact.shape.dim(axis).times(trips).unlabelled();
@@ -225,6 +232,14 @@ impl Op for Iteration {
     }
 }
 
+/// Whether the body runs at all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    Never,
+    Perhaps,
+    Surely,
+}
+
 impl Iteration {
     /// Whether the body is known to run at least once.
     fn runs(&self, cx: &InferCx<'_>, trips: Dim) -> bool {
@@ -235,21 +250,23 @@ impl Iteration {
     }
 
     /// The value after the last iteration. Without iterations it is the initial value of the
-    /// Parameter.
-    fn last(&self, result: usize, fact: Fact, trips: Dim, cx: &InferCx<'_>) -> Fact {
+    /// Parameter, so it may be either if it is not known whether the body runs.
+    fn last(&self, result: usize, fact: Fact, runs: Runs, cx: &InferCx<'_>) -> Fact {
         let feeds = self.map.feeds.iter();
         let mut merged = feeds.filter_map(|f| match f {
             Feed::Merged { input, result: r } if *r == result => Some(*input),
             _ => None,
         });
         match merged.next_back() {
-            Some(input) if trips.value() == Some(0) => {
+            Some(input) if runs != Runs::Surely => {
                 let first = cx.fact(input);
-                if first.element_type == fact.element_type || !fact.element_type.is_real() {
-                    first
-                } else {
-                    Fact::new(fact.element_type, first.shape)
-                }
+                let shape = match runs {
+                    Runs::Never => first.shape,
+                    _ => first.shape.join(&fact.shape),
+                };
+                let is_real = fact.element_type.is_real();
+                let element_type = if is_real { fact.element_type } else { first.element_type };
+                Fact::new(element_type, shape)
             }
             _ => fact,
         }

@@ -60,7 +60,7 @@ impl Op for Lrn {
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
         let element_type = cx.expect_real(0)?;
-        axes::of_input(cx, 1)?;
+        axes::of_input(cx, cx.rank(0), 1)?;
         cx.set(0, element_type, cx.shape(0).clone());
         Ok(())
     }

@@ -134,7 +134,7 @@ impl Op for Normalize {
         let element_type = cx.expect_real(0)?;
         if let Axes::Input = self.axes {
             cx.expect_inputs(2..=2)?;
-            axes::of_input(cx, 1)?;
+            axes::of_input(cx, cx.rank(0), 1)?;
         } else {
             cx.expect_inputs(1..=1)?;
         }

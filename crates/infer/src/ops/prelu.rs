@@ -14,8 +14,11 @@ no_attributes!(PRelu);
 
 impl PRelu {
     /// The sizes of the slope for NumPy broadcasting: a list with a slope per channel belongs to
-    /// axis 1.
+    /// axis 1, and one slope serves all elements, whatever its rank is.
     pub fn aligned(data: &[usize], slope: &[usize]) -> SmallVec<[usize; 6]> {
+        if slope.iter().all(|size| *size == 1) {
+            return SmallVec::new();
+        }
         let mut sizes = SmallVec::from(slope);
         if let ([count], Some(channels)) = (slope, data.get(1))
             && count == channels
@@ -39,7 +42,8 @@ impl Op for PRelu {
         let along_channels = slope.rank().is_none_or(|rank| rank == 1)
             && data.rank().is_none_or(|rank| rank > 1)
             && slope.dim(0).meet(data.dim(1)).is_some();
-        if !along_channels {
+        let is_one = slope.volume() == Dim::fixed(1);
+        if !along_channels && !is_one {
             let fits = numpy(data, slope, cx.symbols()).is_ok_and(|all| all.is_compatible(data));
             require!(1; fits, "is {slope}, which cannot be repeated to {data}");
         }
@@ -67,6 +71,7 @@ mod tests {
             ("2,3,4", "1", Ok("f32[2,3,4]")),
             ("2,3,4", "2,1,1", Ok("f32[2,3,4]")),
             ("5", "5", Ok("f32[5]")),
+            ("[]", "1,1", Ok("f32[]")),
             ("...", "3,3", Ok("f32[...]")),
             ("2,3,4", "5", Err("input 1 (slope): is [5], which cannot be repeated to [2,3,4]")),
             ("3", "2,3", Err("input 1 (slope): is [2,3]")),

@@ -106,7 +106,7 @@ impl Reduce {
                 PartialShape::unranked()
             });
         };
-        let axes = axes::normalize_all(&values, dims.len(), 1)?;
+        let axes = axes::normalize_all(&values, dims.len().max(1), 1)?;
         let mut out = Dims::new();
         for (axis, dim) in dims.iter().enumerate() {
             if !axes.contains(&axis) {
@@ -135,6 +135,8 @@ mod tests {
         case("false", "2,?,4", i(&[0, 2, 0])).expect(&[Ok("f32[?]")]);
         case("false", "2", i(&[])).expect(&[Ok("f32[2]")]);
         case("false", "2", i(&[1])).expect(&[Err("input 1 (axes): axis 1 is out of range")]);
+        case("false", "[]", i(&[-1])).expect(&[Ok("f32[]")]);
+        case("false", "[]", i(&[1])).expect(&[Err("axis 1 is out of range")]);
         case("true", "2,3", Input::shape(I64, "1")).expect(&[Ok("f32[1..2,1..3]")]);
         case("false", "2,3,?", Input::shape(I64, "1")).expect(&[Ok("f32[2..3,?]")]);
         case("false", "2,3", Input::shape(I64, "2")).expect(&[Ok("f32[...]")]);

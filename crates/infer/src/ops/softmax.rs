@@ -41,12 +41,12 @@ impl Softmax {
         self.kind == Kind::Log
     }
 
-    /// The axis, for a tensor of this rank.
+    /// The axis, for a tensor of this rank; 0 for a scalar.
     ///
     /// # Errors
     /// When it is out of range.
     pub fn axis(&self, rank: usize) -> Result<usize, RuleError> {
-        axes::normalize_attribute("axis", self.axis, rank)
+        axes::normalize_attribute("axis", self.axis, rank.max(1))
     }
 }
 
@@ -80,7 +80,8 @@ mod tests {
             ("SoftMax", "opset8", "2", "2,3", Err("axis 2 is out of range for rank 2, [-2, 1]")),
             ("SoftMax", "opset8", "7", "...", Ok("f32[...]")),
             ("LogSoftmax", "opset5", "-1", "0,5", Ok("f32[0,5]")),
-            ("LogSoftmax", "opset5", "0", "[]", Err("axis 0 is out of range for a scalar")),
+            ("LogSoftmax", "opset5", "0", "[]", Ok("f32[]")),
+            ("SoftMax", "opset8", "1", "[]", Err("axis 1 is out of range")),
         ] {
             let case = Case::of(kind, version).attr("axis", axis);
             case.inputs([Input::shape(F32, shape)]).expect(&[expected]);

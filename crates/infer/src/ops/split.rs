@@ -151,7 +151,8 @@ impl Split {
         let Some(lengths) = cx.intervals(2) else {
             return Ok(vec![Dim::range(0, dim.max()); cx.output_count()]);
         };
-        let known = lengths.iter().filter(|l| l.lo >= 0);
+        // A length that may be -1 counts with its other values: one at most is the rest.
+        let known = lengths.iter().filter(|l| l.value() != Some(-1));
         let known = known.fold(Dim::fixed(0), |sum, l| sum.plus(Dim::from(*l)));
         let rest = Dim::range(
             dim.min().saturating_sub(known.max()),
@@ -159,6 +160,7 @@ impl Split {
         );
         let part = |l: &Interval| match l.value() {
             Some(-1) => rest.with_why(dim.why()),
+            _ if l.lo < 0 => Dim::range(0, dim.max()),
             _ => Dim::from(*l),
         };
         Ok(lengths.iter().map(part).collect())

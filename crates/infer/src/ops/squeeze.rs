@@ -91,7 +91,7 @@ impl Squeeze {
                 None => PartialShape::unranked(),
             });
         };
-        let axes = axes::normalize_all(&values, dims.len(), 1)?;
+        let axes = axes::normalize_all(&values, dims.len().max(1), 1)?;
         let mut kept = Dims::new();
         for (axis, dim) in dims.iter().enumerate() {
             if !axes.contains(&axis) {

@@ -1,4 +1,5 @@
-//! Axes: negative ones count from the end.
+//! Axes: negative ones count from the end. OpenVINO takes a scalar for a list of one element in
+//! some operations, Roll, Squeeze, CumSum, softmax and reductions: there `rank` is at least 1.
 
 use crate::rule::cx::InferCx;
 use crate::rule::error::RuleError;
@@ -69,11 +70,15 @@ pub fn normalize_unique(
     Ok(normal)
 }
 
-/// The axes of input 0 that another input lists; `None` if they or the rank are unknown.
+/// The axes of data of a rank that an input lists; `None` if they or the rank are unknown.
 ///
 /// # Errors
 /// When that input is not a list of integers, and as [`normalize_all`].
-pub fn of_input(cx: &InferCx<'_>, input: usize) -> Result<Option<SmallVec<[usize; 6]>>, RuleError> {
+pub fn of_input(
+    cx: &InferCx<'_>,
+    rank: Option<usize>,
+    input: usize,
+) -> Result<Option<SmallVec<[usize; 6]>>, RuleError> {
     // A constant may hold real numbers, as OpenVINO allows.
     let known = cx.value(input).is_some();
     if known {
@@ -82,7 +87,7 @@ pub fn of_input(cx: &InferCx<'_>, input: usize) -> Result<Option<SmallVec<[usize
         cx.expect_integer(input)?
     };
     cx.expect_rank(input, 0..=1)?;
-    let (Some(rank), Some(values)) = (cx.rank(0), cx.ints(input)) else { return Ok(None) };
+    let (Some(rank), Some(values)) = (rank, cx.ints(input)) else { return Ok(None) };
     normalize_all(&values, rank, input).map(Some)
 }
 

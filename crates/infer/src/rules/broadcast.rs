@@ -45,7 +45,7 @@ impl AutoBroadcast {
 
     /// The shape of the result.
     ///
-    /// When the shapes cannot be broadcast.
+    /// # Errors
     /// When the shapes do not fit each other.
     pub fn apply(
         self,
@@ -65,7 +65,7 @@ impl AutoBroadcast {
     /// Only PDPD moves `b`: sizes of 1 are added after its own.
     pub fn aligned(self, a: &[usize], b: &[usize]) -> Vec<usize> {
         let AutoBroadcast::Pdpd(axis) = self else { return b.to_vec() };
-        let b = trimmed(b);
+        let b = if axis == -1 { b } else { trimmed(b) };
         let start = pdpd_start(axis, a.len(), b.len()).unwrap_or(0);
         let behind = a.len().saturating_sub(start + b.len());
         b.iter().copied().chain(std::iter::repeat_n(1, behind)).collect()

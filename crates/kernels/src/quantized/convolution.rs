@@ -138,6 +138,11 @@ impl QuantizedConvolution {
         self.algorithm == Algorithm::Panels && self.merged.count == 1
     }
 
+    /// Whether an output channel reads only some of the input channels.
+    pub fn has_groups(&self) -> bool {
+        self.conv.groups != 1
+    }
+
     /// Whether each channel has a filter of its own.
     pub fn is_depthwise(&self) -> bool {
         self.algorithm == Algorithm::Depthwise

@@ -171,10 +171,12 @@ impl<'a> GraphRewriter<'a> {
         Some(output)
     }
 
-    /// Replaces `value` by `other` in the nodes visited from now on.
-    pub(crate) fn replace(&mut self, value: ValueId, other: ValueId) {
+    /// Replaces `value`, an output of `node`, by `other` in the nodes visited from now on. `node`
+    /// is dropped, so that it no longer reads `other`.
+    pub(crate) fn replace(&mut self, node: &Node, value: ValueId, other: ValueId) {
         self.alias[value] = other;
-        self.uses[other] = (self.uses[other] + self.uses[value]).saturating_sub(1);
+        let reads = node.inputs.iter().filter(|input| **input == other).count();
+        self.uses[other] = (self.uses[other] + self.uses[value]).saturating_sub(reads);
         self.changes += 1;
     }
 

@@ -4,6 +4,7 @@
 use crate::kernel::RunCx;
 use kernels::gemm::{self, Bind, PostOpOf, Strided};
 use kernels::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
+use kernels::unary::Unary;
 use smallvec::SmallVec;
 
 /// A post-op. Operands are input indices.
@@ -45,12 +46,34 @@ impl Quantize {
         }
     }
 
+    /// The same before a run: `constant` gives the values of a constant input.
+    pub(crate) fn constant<'v>(
+        self,
+        constant: impl FnOnce(usize) -> Option<&'v [f32]>,
+    ) -> Option<Quantizers<'v>> {
+        Some(match self {
+            Quantize::Uniform(to) => Quantizers::Uniform(to),
+            Quantize::Columns(QuantizerInput { input, most }) => {
+                Quantizers::Columns(ColumnQuantizers::new(constant(input)?, most))
+            }
+        })
+    }
+
     /// The same for a node with `by` more inputs before its operands.
     pub(crate) fn moved(self, by: usize) -> Quantize {
         match self {
             Quantize::Uniform(to) => Quantize::Uniform(to),
             Quantize::Columns(columns) => Quantize::Columns(Moved(by).quantizers(columns)),
         }
+    }
+}
+
+/// The lowest and highest result of an activation that only clamps.
+pub(crate) fn clamped(op: &PostOp) -> Option<(f32, f32)> {
+    match op {
+        PostOp::Apply(Unary::Relu {}) => Some((0.0, f32::INFINITY)),
+        PostOp::Apply(Unary::Clamp { low, high }) => Some((*low as f32, *high as f32)),
+        _ => None,
     }
 }
 

@@ -14,6 +14,7 @@ impl Lower for Rule {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let data = cx.sizes(0);
         let axis = if cx.input_count() > 1 { cx.int(1)? } else { 0 };
+        let data = if data.is_empty() { &[1] } else { data };
         let axis = axes::normalize(axis, data.len())?;
         let along = AlongAxis::new(data, axis);
         let plan = CumSum { along, exclusive: self.is_exclusive(), reverse: self.is_reverse() };

@@ -12,7 +12,7 @@ use kernels::reduce::{Logic, ReducePlan, Reduction, Scale};
 
 impl Lower for Reduce {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
-        let axes = axes::normalize_all(&cx.ints(1)?, cx.sizes(0).len(), 1)?;
+        let axes = axes::normalize_all(&cx.ints(1)?, cx.sizes(0).len().max(1), 1)?;
         let plan = ReducePlan::new(cx.sizes(0), &axes);
         let reduction = match self.kind() {
             Kind::Sum => Reduction::Sum,

@@ -312,14 +312,13 @@ impl LoadedPlan {
             }
             Work::Deferred(operation) => {
                 let (graph, cached) = (&self.plan.graph, &mut self.cached[index]);
-                let made = cx
-                    .inputs()
-                    .and_then(|inputs| operation.run(graph, &inputs, &cx.outputs(), cached, site));
-                made.and_then(|made| as_planned(&self.plan, step, made))
+                cx.inputs()
+                    .and_then(|inputs| operation.run(graph, &inputs, &cx.outputs(), cached, site))
             }
         };
         layer.iter().for_each(|layer| resources.observation.leave(layer));
-        let made = outcome.map_err(|e| Box::new(self.failure(index, e)))?;
+        let made = outcome.and_then(|made| as_planned(&self.plan, step, made));
+        let made = made.map_err(|e| Box::new(self.failure(index, e)))?;
         let step = &self.plan.steps[index];
         for (output, tensor) in step.outputs.iter().zip(made) {
             if let Some(tensor) = tensor {

@@ -25,7 +25,7 @@ pub(crate) fn common_subexpressions(net: &mut Net, cx: &PassCx<'_>) -> usize {
         match known.get(&key) {
             Some(outputs) => {
                 for (&output, &other) in node.outputs.iter().zip(outputs) {
-                    rewriter.replace(output, other);
+                    rewriter.replace(&node, output, other);
                 }
             }
             None => {

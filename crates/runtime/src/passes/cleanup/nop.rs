@@ -18,7 +18,7 @@ use infer::ops::unary::{Kind as UnaryKind, Unary};
 /// Removes nodes whose output equals one of their inputs, bit for bit.
 pub(crate) fn nop_elimination(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, node| match idle(rewriter.net, &node) {
-        Some(input) => rewriter.replace(node.outputs[0], node.inputs[input]),
+        Some(input) => rewriter.replace(&node, node.outputs[0], node.inputs[input]),
         None => rewriter.keep(node),
     })
 }

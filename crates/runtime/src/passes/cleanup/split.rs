@@ -16,7 +16,7 @@ pub(crate) fn eliminate(net: &mut Net, _: &PassCx<'_>) -> usize {
             rewriter.changed();
         }
         match (&node.inputs[..], node.is::<Concat>().is_some()) {
-            (&[input], true) => rewriter.replace(node.outputs[0], input),
+            (&[input], true) => rewriter.replace(&node, node.outputs[0], input),
             _ => match divided_again(rewriter, &node) {
                 Some(_) => rewriter.changed(),
                 None => rewriter.keep(node),

@@ -236,14 +236,16 @@ fn product(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<(ValueId, ValueI
     }
     if !transpose_b {
         let transpose = rewriter.only_for(key).filter(|n| n.is::<Transpose>().is_some())?;
+        let source = transpose.inputs[0];
         let order = net.values[*transpose.inputs.get(1)?].fact.value.as_deref()?.i64s()?;
-        let rank = order.len() as i64;
-        let mut wanted: Vec<i64> = (0..rank).collect();
-        wanted.swap(order.len() - 1, order.len() - 2);
-        if order != wanted {
+        let order = infer::ops::transpose::order(&order, net.sizes(source)?.len()).ok()?;
+        let mut wanted: Vec<usize> = (0..order.len()).collect();
+        let [.., rows, columns] = &mut wanted[..] else { return None };
+        std::mem::swap(rows, columns);
+        if order[..] != wanted[..] {
             return None;
         }
-        key = transpose.inputs[0];
+        key = source;
     }
     Some((query, key, scale))
 }

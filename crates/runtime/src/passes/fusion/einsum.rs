@@ -18,7 +18,7 @@ pub(crate) fn to_matmul(net: &mut Net, _: &PassCx<'_>) -> usize {
             Equation::of(rewriter, &node).and_then(|equation| equation.write(rewriter, &node));
         match made {
             // `replace` also counts the change.
-            Some(value) => rewriter.replace(node.outputs[0], value),
+            Some(value) => rewriter.replace(&node, node.outputs[0], value),
             None => rewriter.keep(node),
         }
     })

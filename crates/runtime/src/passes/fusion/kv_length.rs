@@ -48,15 +48,16 @@ impl<'n> Origins<'n> {
     /// reorders its beams, if there is one.
     pub(crate) fn variable(&self, value: ValueId) -> Option<(usize, Option<usize>)> {
         let (index, node) = self.maker(value)?;
-        if node.is::<Variable>().is_some_and(Variable::reads) {
+        let reads = |node: &Node| node.is::<Variable>().is_some_and(Variable::reads);
+        if reads(node) {
             return Some((index, None));
         }
         let gather = node.is::<Gather>()?;
         let &[data, indices, axis] = &node.inputs[..] else { return None };
-        let (read, nothing) = self.variable(data)?;
+        let (read, _) = self.maker(data).filter(|(_, node)| reads(node))?;
         let first = self.known(axis)? == [0] && gather.batch_dims(1).ok()? == 0;
         let list = self.net.values[indices].fact.shape.rank()? == 1;
-        (first && list && nothing.is_none()).then_some((read, Some(index)))
+        (first && list).then_some((read, Some(index)))
     }
 
     fn known(&self, value: ValueId) -> Option<Vec<i64>> {
@@ -78,7 +79,7 @@ impl<'n> Origins<'n> {
         let &first = node.inputs.first()?;
         let count = |v: ValueId| self.net.sizes(v).map(|s| s.iter().product::<usize>());
         if node.is::<ShapeOf>().is_some() {
-            return self.size(first, index);
+            return self.size(first, index, depth - 1);
         }
         if node.is::<Concat>().is_some() && fact.shape.rank() == Some(1) {
             let mut start = 0;
@@ -109,7 +110,7 @@ impl<'n> Origins<'n> {
     }
 
     /// The size of a value along an axis.
-    pub(crate) fn size(&self, value: ValueId, axis: usize) -> Option<Length<'n>> {
+    fn size(&self, value: ValueId, axis: usize, depth: usize) -> Option<Length<'n>> {
         let dims = self.net.values[value].fact.shape.dims()?;
         if let Some(more) = dims.get(axis)?.size() {
             return Some(Length { id: None, more });
@@ -117,11 +118,11 @@ impl<'n> Origins<'n> {
         if let Some((read, _)) = self.variable(value).filter(|_| axis == AXIS) {
             return Some(Length { id: Some(self.net.nodes[read].is::<Variable>()?.id()), more: 0 });
         }
-        let (_, node) = self.maker(value)?;
+        let (_, node) = self.maker(value).filter(|_| depth > 0)?;
         if node.is::<Concat>()?.axis(dims.len()).ok()? != axis {
             return None;
         }
-        let mut sizes = node.inputs.iter().map(|part| self.size(*part, axis));
+        let mut sizes = node.inputs.iter().map(|part| self.size(*part, axis, depth - 1));
         sizes.try_fold(Length { id: None, more: 0 }, |sum, size| sum.plus(size?))
     }
 }

@@ -51,8 +51,9 @@ fn absorbed(
 ) -> Option<ValueId> {
     let (net, node) = (&*rewriter.net, rewriter.maker(value)?);
     let channels = |[data, constant]: [ValueId; 2]| {
-        let is_whole = net.is_f32(data) && net.sizes(data) == net.sizes(value);
-        Some((data, per_channel(net, constant, quantizers.len()).filter(|_| is_whole)?))
+        let sizes = net.sizes(data).filter(|_| net.is_f32(data))?;
+        let factors = per_channel(net, constant, &sizes)?;
+        (net.sizes(value)? == sizes && factors.len() == quantizers.len()).then_some((data, factors))
     };
     let (data, [factors, shifts]) = match kind(node)? {
         Kind::Multiply => {
@@ -75,14 +76,15 @@ fn absorbed(
     Some(data)
 }
 
-/// A constant with one f32 for each channel of NCHW data, or one for all.
-fn per_channel(net: &Net, constant: ValueId, channels: usize) -> Option<Vec<f32>> {
+/// A constant with one f32 for each channel of NCHW data of these sizes, or one for all.
+fn per_channel(net: &Net, constant: ValueId, data: &[usize]) -> Option<Vec<f32>> {
+    let channels = *data.get(1)?;
     let constant = net.values[constant].constant.as_ref()?;
     match (constant.as_slice::<f32>()?, constant.sizes()) {
         (&[one], _) => Some(vec![one; channels]),
-        (all, [1, own, rest @ ..]) => {
-            let of_channels = *own == channels && rest.iter().all(|n| *n == 1);
-            of_channels.then(|| all.to_vec())
+        (all, own @ [1, count, rest @ ..]) => {
+            let is_aligned = own.len() == data.len() && rest.iter().all(|n| *n == 1);
+            (is_aligned && *count == channels).then(|| all.to_vec())
         }
         _ => None,
     }

@@ -6,7 +6,7 @@ use crate::fused::quantize::QuantizeValues;
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::pattern::kind;
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput};
+use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput, clamped};
 use crate::passes::context::PassCx;
 use crate::passes::fusion::concat::{along_rows, feeding};
 use crate::passes::fusion::element_wise::{AnyProducer, as_post_op};
@@ -14,8 +14,6 @@ use crate::passes::fusion::post_ops::attached;
 use crate::tensor::Tensor;
 use infer::ops::binary::Kind;
 use kernels::gemm::BLOCK;
-use kernels::quantize::{ColumnQuantizers, Quantizers};
-use kernels::unary::Unary;
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -115,23 +113,13 @@ impl Chain<'_> {
     /// if the post-ops are scales and shifts of columns and an activation that only clamps, and the
     /// largest quantized value.
     fn absorbed(&self, net: &Net, (writes, node): (Quantize, &Node)) -> Option<(Tensor, f32)> {
-        let quantizers = match writes {
-            Quantize::Uniform(to) => Quantizers::Uniform(to),
-            Quantize::Columns(QuantizerInput { input, most }) => {
-                let parameters = net.values[*node.inputs.get(input)?].constant.as_ref()?;
-                Quantizers::Columns(ColumnQuantizers::new(parameters.as_slice()?, most))
+        let quantizers = writes.constant(|input| constant(net, &node.inputs, input))?;
+        let affine = match self.post_ops {
+            [affine @ .., last] if let Some((low, high)) = clamped(last) => {
+                quantizers.clamps(low, high).then_some(affine)?
             }
+            affine => affine,
         };
-        let (clamped, affine) = match self.post_ops {
-            [affine @ .., PostOp::Apply(Unary::Relu {})] => ((0.0, f32::INFINITY), affine),
-            [affine @ .., PostOp::Apply(Unary::Clamp { low, high })] => {
-                ((*low as f32, *high as f32), affine)
-            }
-            affine => ((f32::NEG_INFINITY, f32::INFINITY), affine),
-        };
-        if !quantizers.clamps(clamped.0, clamped.1) {
-            return None;
-        }
         let (mut scales, mut shifts) = (vec![1.0; self.columns], vec![0.0; self.columns]);
         for op in affine {
             let (PostOp::Multiply(by) | PostOp::Add(by)) = op else { return None };
@@ -153,11 +141,15 @@ impl Chain<'_> {
         match operand {
             Operand::Number(number) => Some(vec![number.into(); self.columns]),
             Operand::Columns(input) => {
-                let constant = net.values[*self.inputs.get(input)?].constant.as_ref()?;
-                let own = constant.as_slice::<f32>()?;
+                let own = constant(net, self.inputs, input)?;
                 (own.len() == self.columns).then(|| own.iter().map(|x| (*x).into()).collect())
             }
             Operand::Matrix(_) => None,
         }
     }
+}
+
+/// The values of a constant input.
+fn constant<'n>(net: &'n Net, inputs: &[ValueId], input: usize) -> Option<&'n [f32]> {
+    net.values[*inputs.get(input)?].constant.as_ref()?.as_slice()
 }

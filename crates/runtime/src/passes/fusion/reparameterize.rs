@@ -41,16 +41,16 @@ fn merged(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Node> {
     })?;
     let base = rewriter.maker(made)?.clone();
     let sizes = rewriter.net.sizes(base.inputs[1])?;
+    let data = base.inputs[0];
+    // Before the branches go: constants that nothing reads are freed.
+    rewriter.read_again(data);
     for value in branches.into_iter().flatten() {
         let gone = rewriter.take(value)?;
-        // The data are read once more by the convolution that takes their place.
         rewriter.release(&gone.inputs);
     }
     let (filters, bias) = sum;
     let filters = Tensor::from_vec(&sizes, filters).ok()?;
     let bias = Tensor::from_vec(&[bias.len()], bias).ok()?;
-    let data = base.inputs[0];
-    rewriter.read_again(data);
     let constants = [filters, bias].map(|tensor| rewriter.add(Value::known(tensor)));
     let inputs = smallvec![data, constants[0], constants[1]];
     let conv = ChannelsLast { post_ops: vec![PostOp::Add(Operand::Columns(2))], ..*conv };

@@ -86,11 +86,12 @@ fn is_product(rewriter: &GraphRewriter<'_>, mut value: ValueId) -> bool {
 
 /// Keeps an activation before a chain of movements, which then moves its results.
 fn hoisted(rewriter: &mut GraphRewriter<'_>, mut node: Node, chain: &[ValueId]) {
+    let first = chain.last().and_then(|value| rewriter.maker(*value));
+    let Some(&source) = first.and_then(|first| first.inputs.first()) else {
+        return rewriter.keep(node);
+    };
     let mut movements: Vec<Node> = chain.iter().filter_map(|v| rewriter.take(*v)).collect();
     let (last, layer) = (std::mem::take(&mut node.outputs), node.layer);
-    let Some(source) = movements.last().and_then(|first| first.inputs.first().copied()) else {
-        return;
-    };
     node.inputs[0] = source;
     let quant_params = last.first().and_then(|v| rewriter.net.values[*v].quant_params);
     let like = |rewriter: &mut GraphRewriter<'_>, value: ValueId| {

@@ -78,7 +78,7 @@ impl Parts<'_> {
     /// The convolution with its channels in the new order.
     fn convolution(&self, rewriter: &mut GraphRewriter<'_>, mut node: Node) -> Option<Node> {
         let conv = node.fused::<IntegerConvolution>()?;
-        let is_plain = !conv.alone()?.is_depthwise();
+        let is_plain = !conv.alone()?.has_groups();
         let mut reordered = vec![1, 2];
         for op in &conv.post_ops {
             match *op {

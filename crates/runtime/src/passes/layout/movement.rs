@@ -86,39 +86,42 @@ impl Chains {
     }
 
     /// Computes a value that was deferred.
-    fn need(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) {
-        if self.write_through(rewriter, value).is_some() {
-            return rewriter.changed();
-        }
-        let Some((node, made)) = self.made(value) else { return };
-        match made {
-            Some(made) => {
+    fn need(&mut self, rewriter: &mut GraphRewriter<'_>, mut value: ValueId) {
+        // From the last node to the first: a file may hold any number.
+        let mut nodes = Vec::new();
+        loop {
+            if self.write_through(rewriter, value).is_some() {
                 rewriter.changed();
-                self.need(rewriter, made.inputs[0]);
-                rewriter.keep(made);
+                break;
             }
-            None => {
-                node.outputs.iter().for_each(|output| drop(self.deferred.remove(output)));
-                self.need(rewriter, node.inputs[0]);
-                rewriter.keep(node);
+            let Some((node, is_new)) = self.taken(value) else { break };
+            if is_new {
+                rewriter.changed();
             }
+            value = node.inputs[0];
+            nodes.push(node);
         }
+        nodes.into_iter().rev().for_each(|node| rewriter.keep(node));
     }
 
     /// As [`Chains::need`], for an output of the net.
-    fn finish(&mut self, value: ValueId, to: &mut Vec<Node>) {
-        match self.made(value) {
-            Some((_, Some(made))) => {
-                self.finish(made.inputs[0], to);
-                to.push(made);
-            }
-            Some((node, None)) => {
-                node.outputs.iter().for_each(|output| drop(self.deferred.remove(output)));
-                self.finish(node.inputs[0], to);
-                to.push(node);
-            }
-            None => {}
+    fn finish(&mut self, mut value: ValueId, to: &mut Vec<Node>) {
+        let start = to.len();
+        while let Some((node, _)) = self.taken(value) {
+            value = node.inputs[0];
+            to.push(node);
         }
+        to[start..].reverse();
+    }
+
+    /// The node that is to make a deferred value, and whether it replaces the node of the chain.
+    fn taken(&mut self, value: ValueId) -> Option<(Node, bool)> {
+        let (node, made) = self.made(value)?;
+        if let Some(made) = made {
+            return Some((made, true));
+        }
+        node.outputs.iter().for_each(|output| drop(self.deferred.remove(output)));
+        Some((node, false))
     }
 
     /// The deferred node, and a copy from the start of the chain if that saves one.

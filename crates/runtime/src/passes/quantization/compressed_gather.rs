@@ -43,11 +43,14 @@ fn first(rewriter: &mut GraphRewriter<'_>, node: &Node) -> Option<Vec<Node>> {
         return None;
     }
     let mut rows = TableRows { gather: node, table, indices, made: Vec::new() };
-    rows.of(rewriter, node.inputs[0])?;
+    rows.of(rewriter, node.inputs[0], DEPTH)?;
     let mut made = rows.made;
     made.last_mut()?.outputs = node.outputs.clone();
     Some(made)
 }
+
+/// The most operations that compute a table from constants, one behind the other.
+const DEPTH: usize = 16;
 
 fn is_constant(net: &Net, value: ValueId) -> bool {
     net.values[value].constant.is_some()
@@ -63,22 +66,27 @@ struct TableRows<'n> {
 
 impl TableRows<'_> {
     /// The gathered rows of a value that has as many rows as the table.
-    fn of(&mut self, rewriter: &mut GraphRewriter<'_>, value: ValueId) -> Option<ValueId> {
+    fn of(
+        &mut self,
+        rewriter: &mut GraphRewriter<'_>,
+        value: ValueId,
+        depth: usize,
+    ) -> Option<ValueId> {
         if is_constant(rewriter.net, value) {
             let mut node = self.gather.clone();
             node.inputs[0] = value;
             let packed = rewriter.net.values[value].fact.element_type.is_packed();
             return (!packed).then(|| self.make(rewriter, node, value)).flatten();
         }
-        let mut node = rewriter.only_for(value)?.clone();
+        let mut node = rewriter.only_for(value).filter(|_| depth > 0)?.clone();
         let kind = kind(&node);
         if node.is::<Convert>().is_some() {
-            node.inputs[0] = self.of(rewriter, node.inputs[0])?;
+            node.inputs[0] = self.of(rewriter, node.inputs[0], depth - 1)?;
         } else if matches!(kind, Some(Kind::Multiply | Kind::Subtract)) {
             for input in &mut node.inputs {
                 let scales = kind == Some(Kind::Multiply) && self.is_factor(rewriter.net, *input);
                 if !scales {
-                    *input = self.of(rewriter, *input)?;
+                    *input = self.of(rewriter, *input, depth - 1)?;
                 }
             }
         } else {

@@ -17,13 +17,16 @@ use std::sync::Arc;
 /// Constants of up to this many elements are converted at compile time.
 const CONVERTED_AT_COMPILE_ELEMENTS: usize = 1 << 16;
 
+/// The most operations between a constant and the Convert of what is computed from it.
+const MOST_OPERATIONS: usize = 64;
+
 /// Converts constants with one axis, as limits, scales and zero points have: quantization analysis
 /// reads their values.
 pub(crate) fn vectors(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, node| match converted(rewriter.net, &node) {
         Some(tensor) => {
             let value = rewriter.add(Value::known(tensor));
-            rewriter.replace(node.outputs[0], value);
+            rewriter.replace(&node, node.outputs[0], value);
         }
         None => rewriter.keep(node),
     })
@@ -51,9 +54,9 @@ pub(crate) fn widen(net: &mut Net, _: &PassCx<'_>) -> usize {
             && net.is_f32(node.outputs[0])
             && half(net.values[node.inputs[0]].fact.element_type)
             && net.values[node.inputs[0]].constant.is_none();
-        let value = if converts { widened(rewriter, node.inputs[0], &mut wide) } else { None };
+        let value = if converts { widened(rewriter, node.inputs[0], &mut wide, 0) } else { None };
         match value {
-            Some(value) => rewriter.replace(node.outputs[0], value),
+            Some(value) => rewriter.replace(&node, node.outputs[0], value),
             None => rewriter.keep(node),
         }
     })
@@ -64,7 +67,11 @@ fn widened(
     rewriter: &mut GraphRewriter<'_>,
     value: ValueId,
     wide: &mut HashMap<ValueId, ValueId>,
+    operations: usize,
 ) -> Option<ValueId> {
+    if operations > MOST_OPERATIONS {
+        return None;
+    }
     if let Some(&known) = wide.get(&value) {
         return Some(known);
     }
@@ -97,10 +104,10 @@ fn widened(
             return Some(output);
         } else if node.is::<Binary>().is_some() {
             for input in &mut node.inputs {
-                *input = widened(rewriter, *input, wide)?;
+                *input = widened(rewriter, *input, wide, operations + 1)?;
             }
         } else if moves {
-            node.inputs[0] = widened(rewriter, data, wide)?;
+            node.inputs[0] = widened(rewriter, data, wide, operations + 1)?;
         } else {
             return None;
         }

@@ -15,8 +15,8 @@ pub(crate) fn eliminate(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, node| {
         match (is_repeated(rewriter, &node), &node.outputs[..]) {
             (true, [output]) => {
-                rewriter.release(&node.inputs);
-                rewriter.replace(*output, node.inputs[0]);
+                rewriter.release(&node.inputs[1..]);
+                rewriter.replace(&node, *output, node.inputs[0]);
             }
             _ => rewriter.keep(node),
         }

@@ -6,10 +6,10 @@
 use crate::fused::quantized::IntegerConvolution;
 use crate::graph::net::{Net, Node, Operation, Value};
 use crate::graph::rewriter::GraphRewriter;
-use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput};
+use crate::kernel::post_ops::{Operand, PostOp, Quantize, QuantizerInput, clamped};
 use crate::passes::context::PassCx;
 use crate::tensor::Tensor;
-use kernels::quantize::{ColumnQuantizers, Quantizers, Requantization};
+use kernels::quantize::{ColumnQuantizers, Requantization};
 use kernels::unary::Unary;
 use std::sync::Arc;
 
@@ -29,26 +29,15 @@ fn folded(rewriter: &mut GraphRewriter<'_>, node: &mut Node) -> Option<()> {
     let mut conv = node.fused::<IntegerConvolution>()?.clone();
     conv.alone()?;
     let (bias, rest) = bias(&conv.post_ops);
-    let (clamped, rest) = match rest {
-        [PostOp::Apply(Unary::Relu {}), rest @ ..] => (Some((0.0, f32::INFINITY)), rest),
-        [PostOp::Apply(Unary::Clamp { low, high }), rest @ ..] => {
-            (Some((*low as f32, *high as f32)), rest)
-        }
-        rest => (None, rest),
-    };
+    let limits = rest.first().and_then(clamped);
+    let rest = if limits.is_some() { &rest[1..] } else { rest };
     let quantizer = match rest.first() {
         Some(PostOp::Quantize { to, .. }) => Quantize::Uniform(*to),
         Some(_) => return None,
         None => conv.writes?,
     };
-    let quantizers = match quantizer {
-        Quantize::Uniform(to) => Quantizers::Uniform(to),
-        Quantize::Columns(columns) => {
-            let parameters = constant(rewriter, node, columns.input)?;
-            Quantizers::Columns(ColumnQuantizers::new(parameters, columns.most))
-        }
-    };
-    if clamped.is_some_and(|(low, high)| !quantizers.clamps(low, high)) {
+    let quantizers = quantizer.constant(|input| constant(rewriter, node, input))?;
+    if limits.is_some_and(|(low, high)| !quantizers.clamps(low, high)) {
         return None;
     }
     let scales = constant(rewriter, node, SCALES)?;

@@ -296,7 +296,7 @@ impl ChannelsLastPass {
             return None;
         }
         if self.pending.contains(&input) && order == to_last(rank) {
-            rewriter.replace(output, self.last[&input]);
+            rewriter.replace(node, output, self.last[&input]);
             return Some(());
         }
         if order == to_first(rank) && !self.last.contains_key(&input) {
