@@ -286,13 +286,22 @@ mod tests {
         let x = g.parameter("x", ElementType::F32, "2");
         let y = match depth {
             0 => x,
-            _ => iterate(&mut g, x, body(depth, declared, back)),
+            _ => {
+                let count = g.constant_i64(&[2]);
+                iterate(&mut g, x, count, body(depth, declared, back))
+            }
         };
         g.result("y", y);
         g.finish().unwrap()
     }
 
-    fn iterate(g: &mut GraphBuilder, x: ir::OutputRef, graph: Graph) -> ir::OutputRef {
+    /// A Loop over `graph`, whose result flows back to its Parameter.
+    fn iterate(
+        g: &mut GraphBuilder,
+        x: ir::OutputRef,
+        count: ir::OutputRef,
+        graph: Graph,
+    ) -> ir::OutputRef {
         let id = |layer: usize| graph.layers()[layer].id;
         let (parameter, result) = (id(graph.parameters()[0]), id(graph.results()[0]));
         let entry = |external_port, internal_layer| {
@@ -301,7 +310,6 @@ mod tests {
         let (inputs, outputs) = (entry(2, parameter), entry(3, result));
         let back_edges = vec![(result, parameter)];
         let body = Body { role: Role::Body, graph, inputs, outputs, back_edges };
-        let count = g.constant_i64(&[2]);
         let always = g.constant(ElementType::Boolean, &[], &[1]);
         g.layer("Loop", "opset5").inputs(&[count, always, x]).body(body).output()
     }
@@ -313,7 +321,8 @@ mod tests {
             1 => x,
             _ => {
                 let start = g.constant_f32(&[1], &[0.0]);
-                iterate(&mut g, start, body(depth - 1, declared, declared))
+                let count = g.constant_i64(&[2]);
+                iterate(&mut g, start, count, body(depth - 1, declared, declared))
             }
         };
         let longer =
@@ -322,6 +331,29 @@ mod tests {
         let y = convert.inputs(&[longer]).output();
         g.result("y", y);
         g.finish().unwrap()
+    }
+
+    /// The value that flows back is the initial value if the body never runs.
+    #[test]
+    fn a_body_that_may_not_run_leaves_the_initial_value() {
+        for (count, expected) in
+            [(None, "f32[2..4]"), (Some(0), "f32[2]"), (Some(1), "f32[4]"), (Some(-1), "f32[4]")]
+        {
+            let mut inner = GraphBuilder::new("body");
+            inner.parameter("x", ElementType::F32, "?");
+            let longer = inner.constant_f32(&[4], &[1.0; 4]);
+            inner.result("y", longer);
+            let mut g = GraphBuilder::new("loop");
+            let x = g.parameter("x", ElementType::F32, "2");
+            let count = match count {
+                Some(count) => g.constant_i64(&[count]),
+                None => g.parameter("count", ElementType::I64, "1"),
+            };
+            let y = iterate(&mut g, x, count, inner.finish().unwrap());
+            g.result("y", y);
+            let analysis = analyse(&g.finish().unwrap(), &Inputs::default());
+            assert_eq!(analysis.facts.output(y).unwrap().to_string(), expected);
+        }
     }
 
     fn errors(graph: &Graph) -> Vec<String> {

@@ -202,6 +202,13 @@ mod tests {
         };
         case("9", &[2, -1]).expect(&[Ok("f32[2]"), Ok("f32[7]")]);
         case("4..9", &[2, -1]).expect(&[Ok("f32[2]"), Ok("f32[2..7]")]);
+        let lengths = |bounds: &[(i64, i64)]| {
+            let lengths = Input::bounds(I64, bounds);
+            let inputs = [Input::shape(F32, "9"), Input::scalar(I64, 0), lengths];
+            Case::of("VariadicSplit", "opset1").inputs(inputs)
+        };
+        lengths(&[(1, 7), (-1, -1)]).expect(&[Ok("f32[1..7]"), Ok("f32[2..8]")]);
+        lengths(&[(-1, 7), (-1, -1)]).expect(&[Ok("f32[..9]"), Ok("f32[2..9]")]);
         case("9", &[2, 3]).expect(&[Err("the lengths [2, 3] do not add up to 9"), Err("")]);
         case("9", &[-1, -1]).expect(&[Err("2 lengths are -1"), Err("")]);
         case("9", &[2, 3, 4]).expect(&[Err("holds 3 lengths, but the layer has 2"), Err("")]);

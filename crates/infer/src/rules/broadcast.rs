@@ -205,5 +205,6 @@ mod tests {
         }
         assert_eq!(Pdpd(1).aligned(&[2, 3, 4, 5], &[3, 4, 1]), [3, 4, 1]);
         assert_eq!(Pdpd(0).aligned(&[2, 3, 4], &[2]), [2, 1, 1]);
+        assert_eq!(Pdpd(-1).aligned(&[2, 3, 4], &[3, 1]), [3, 1]);
     }
 }

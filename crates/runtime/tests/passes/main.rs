@@ -7,6 +7,7 @@ mod channels_last;
 mod concat;
 mod einsum;
 mod element_wise;
+mod exceptions;
 mod formulas;
 mod half;
 mod kv_cache;
