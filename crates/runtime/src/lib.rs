@@ -35,7 +35,7 @@ pub use infer;
 /// The graph of a file.
 pub use ir;
 pub use kernel::lower::{Lower, LowerCx, LowerError, register};
-pub use kernel::{Kernel, KernelMemory, Movement, Reuse, RunCx, View};
+pub use kernel::{Copy, Kernel, KernelMemory, Movement, Reuse, RunCx, View};
 pub use kernels::gemm::Precision;
 pub use kernels::isa::asked_for as instruction_set_asked_for;
 pub use kernels::par::Threads;

@@ -45,7 +45,7 @@ impl Interval {
         Interval::between(lo, hi)
     }
 
-    /// The value, if it is known. An unbounded dimension is not a known value.
+    /// The value, if it is known.
     pub fn value(self) -> Option<i128> {
         (self.lo == self.hi).then_some(self.lo)
     }
@@ -53,11 +53,6 @@ impl Interval {
     /// Whether the value is known.
     pub fn is_exact(self) -> bool {
         self.lo == self.hi
-    }
-
-    /// The same bounds with the reason of either, without the label.
-    pub fn with_bounds_of(self, other: Interval) -> Interval {
-        Interval { symbol: Symbol::NONE, why: self.why.or(other.why), ..self }
     }
 }
 

@@ -33,8 +33,11 @@ pub enum Encoding {
     Corner,
     /// x and y of the centre, width and height.
     Center,
-    /// As `Center`, and an angle; counted clockwise if true.
-    Rotated(bool),
+    /// As `Center`, and an angle.
+    Rotated {
+        /// Whether angles turn clockwise.
+        clockwise: bool,
+    },
 }
 
 /// NonMaxSuppression of all versions.
@@ -52,7 +55,7 @@ impl Parse for NonMaxSuppression {
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let encodings = [("corner", Encoding::Corner), ("center", Encoding::Center)];
         let encoding = match kind {
-            Kind::Rotated => Encoding::Rotated(attrs.bool_or("clockwise", true)),
+            Kind::Rotated => Encoding::Rotated { clockwise: attrs.bool_or("clockwise", true) },
             _ => attrs.choice_or("box_encoding", &encodings, Encoding::Corner)?,
         };
         let sorted = attrs.bool_or("sort_result_descending", true);
@@ -111,7 +114,7 @@ impl Op for NonMaxSuppression {
             cx.expect_real(input)?;
         }
         self.expect_scalars(cx)?;
-        let rotated = matches!(self.encoding, Encoding::Rotated(_));
+        let rotated = matches!(self.encoding, Encoding::Rotated { .. });
         cx.expect_rows(0, 3, if rotated { 5 } else { 4 })?;
         cx.expect_rank(1, 3..=3)?;
         let batch = cx.same_dim("batches", [(0, 0), (1, 0)])?;

@@ -52,16 +52,16 @@ impl Parse for PsroiPooling {
             Kind::Deformable => {
                 attrs.choice_or("mode", &[("bilinear_deformable", ())], ())?;
                 let std = attrs.float_or("trans_std", 1.0)?;
-                (Mode::Deformable(std), boxes::count(attrs, "part_size", false, 1)?)
+                (Mode::Deformable(std), boxes::count(attrs, "part_size", Some(1), 1)?)
             }
         };
-        let mut count = |name: &str| boxes::count(attrs, name, name == "output_dim", 1);
+        let mut count = |name: &str, default| boxes::count(attrs, name, default, 1);
         Ok(PsroiPooling {
-            outputs: count("output_dim")?,
-            group: count("group_size")?,
+            outputs: count("output_dim", None)?,
+            group: count("group_size", Some(1))?,
             scale,
             mode,
-            samples: (count("spatial_bins_x")?, count("spatial_bins_y")?),
+            samples: (count("spatial_bins_x", Some(1))?, count("spatial_bins_y", Some(1))?),
             parts,
         })
     }

@@ -50,7 +50,7 @@ impl Parse for RoiAlign {
     type Kind = Kind;
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let mut count = |name: &str, least| boxes::count(attrs, name, true, least);
+        let mut count = |name: &str, least| boxes::count(attrs, name, None, least);
         let bins = (count("pooled_h", 1)?, count("pooled_w", 1)?);
         let samples = count("sampling_ratio", 0)?;
         let alignments = [

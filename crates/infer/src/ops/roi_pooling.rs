@@ -19,7 +19,7 @@ impl Parse for RoiPooling {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        let mut count = |name: &str| boxes::count(attrs, name, true, 0);
+        let mut count = |name: &str| boxes::count(attrs, name, None, 0);
         let bins = (count("pooled_h")?, count("pooled_w")?);
         // Other names for pooled_h and pooled_w; these two count.
         for name in ["output_size", "output_roi"] {

@@ -411,7 +411,7 @@ impl<'a> InferCx<'a> {
     /// Propagates through a body with these Parameters, and returns the facts of its Results. The
     /// facts of the last call are kept.
     ///
-    /// When the layer has no such body. Findings inside the body are reported there.
+    /// # Errors
     /// When the layer has no such body. What is wrong inside the body is reported there.
     pub fn body(
         &mut self,

@@ -35,17 +35,17 @@ pub(crate) fn scale(attrs: &mut Attrs<'_>) -> Result<f64, AttrError> {
     Err(AttrError::new("spatial_scale", format!("{scale} is not a positive number")))
 }
 
-/// Reads a count of bins or samples, at least `least`; 1 if it is absent and optional.
+/// Reads a count of bins or samples, at least `least`; `default` if it is absent.
 ///
 /// # Errors
-/// When it is missing or out of range.
+/// When it is out of range, or missing without a default.
 pub(crate) fn count(
     attrs: &mut Attrs<'_>,
     name: &str,
-    required: bool,
+    default: Option<i64>,
     least: i64,
 ) -> Result<usize, AttrError> {
-    attrs.count_in(name, (!required).then_some(1), least..=MAX_COUNT)
+    attrs.count_in(name, default, least..=MAX_COUNT)
 }
 
 /// The square of a count up to this fits in 32 bits.

@@ -96,38 +96,24 @@ impl FusedOp for ChannelsLast {
         let conv = in_precision(self.conv.clone(), cx.precision());
         Ok(Box::new(ChannelsLastKernel {
             kind: ConvKind::new(&conv, self.is_transposed),
-            columns: self.conv.outputs,
-            channels_first: self.channels_first,
-            gates: self.gates,
-            concat_inputs: self.concat_inputs.clone(),
-            post_ops: self.post_ops.clone(),
-            gives_means: self.gives_means,
-            quantized_input: self.quantized_input,
-            writes: self.writes,
-            bf16: self.bf16,
+            conv: self.clone(),
             filters: Prepacked::new(1, cx.is_invariant(1)),
         }))
     }
 }
 
 struct ChannelsLastKernel {
+    conv: ChannelsLast,
+    /// The same in the precision of the session.
     kind: ConvKind,
-    columns: usize,
-    channels_first: bool,
-    gates: Option<usize>,
-    concat_inputs: Range<usize>,
-    post_ops: Vec<PostOp>,
-    gives_means: bool,
-    quantized_input: Option<usize>,
-    writes: Option<Quantizer>,
-    bf16: Bf16Ports,
     filters: Prepacked<Prepared<'static>>,
 }
 
 impl Kernel for ChannelsLastKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
+        let own = &self.conv;
         let given = cx.input(1);
-        let post_ops = bound(&self.post_ops, cx, self.columns);
+        let post_ops = bound(&own.post_ops, cx, own.conv.outputs);
         let place = (cx.threads(), cx.scratch_pool());
         let once;
         let prepare = || self.kind.prepare(cx.to_arena(), given);
@@ -138,37 +124,37 @@ impl Kernel for ChannelsLastKernel {
                 &once
             }
         };
-        if self.gives_means || self.quantized_input.is_some() || self.writes.is_some() {
-            let map = match self.quantized_input {
+        if own.gives_means || own.quantized_input.is_some() || own.writes.is_some() {
+            let map = match own.quantized_input {
                 Some(at) => {
                     DepthwiseInput::Quantized(cx.input(0), ColumnQuantizers::new(cx.input(at), 0.0))
                 }
                 None => DepthwiseInput::F32(cx.input(0)),
             };
-            let output = match self.writes {
+            let output = match own.writes {
                 Some(to) => Output::Quantized(cx.output(0), Quantizers::Uniform(to)),
                 None => Output::F32(cx.output(0)),
             };
-            let means = if self.gives_means { cx.output(1) } else { &mut [] };
+            let means = if own.gives_means { cx.output(1) } else { &mut [] };
             self.kind.run_depthwise(place, (map, filters), &post_ops, (output, means));
             return Ok(());
         }
-        let factors = self.gates.map(|gates| cx.input(gates));
-        let channels_first = self.channels_first;
+        let factors = own.gates.map(|gates| cx.input(gates));
         let concat_inputs: SmallVec<[&[f32]; 8]> =
-            self.concat_inputs.clone().map(|i| cx.input(i)).collect();
-        let input = if self.bf16.data {
+            own.concat_inputs.clone().map(|i| cx.input(i)).collect();
+        let input = if own.bf16.data {
             Input::bf16(cx.input(0))
         } else {
             Input::channels_last(cx.input(0))
         };
-        let input = Input { channels_first, factors, concat: &concat_inputs, ..input };
-        if self.bf16 == Bf16Ports::default() {
+        let input =
+            Input { channels_first: own.channels_first, factors, concat: &concat_inputs, ..input };
+        if own.bf16 == Bf16Ports::default() {
             self.kind.run(place, input, (filters, given), &post_ops, cx.output(0));
             return Ok(());
         }
         let output =
-            if self.bf16.results { Target::Bf16(cx.output(0)) } else { Target::F32(cx.output(0)) };
+            if own.bf16.results { Target::Bf16(cx.output(0)) } else { Target::F32(cx.output(0)) };
         self.kind.run_bf16(place, (input, filters), &post_ops, output);
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(crate) enum First {
     Input(usize),
     Zeros(Sizes),
     /// None: the variable has a value in every run of the plan.
-    EmptyOutput,
+    Unneeded,
 }
 
 impl Growing {
@@ -33,11 +33,9 @@ impl Growing {
         match &self.first {
             First::Input(input) => Ok(cx.tensor(*input).clone()),
             First::Zeros(sizes) => {
-                Tensor::zeros(ElementType::F32, sizes).map_err(|e| KernelError::new(e.to_string()))
+                Tensor::zeros(ElementType::F32, sizes).map_err(KernelError::from)
             }
-            First::EmptyOutput => {
-                Err(KernelError::new(format!("variable \"{}\" is empty", self.id)))
-            }
+            First::Unneeded => Err(KernelError::new(format!("variable \"{}\" is empty", self.id))),
         }
     }
 
@@ -218,16 +216,16 @@ pub(crate) struct CacheShape {
 impl FusedOp for CacheShape {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let wide = cx.output_type(0) == ElementType::I64;
-        Ok(Box::new(AttentionShape { own: self.clone(), wide }))
+        Ok(Box::new(CacheShapeKernel { own: self.clone(), wide }))
     }
 }
 
-struct AttentionShape {
+struct CacheShapeKernel {
     own: CacheShape,
     wide: bool,
 }
 
-impl Kernel for AttentionShape {
+impl Kernel for CacheShapeKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let mut sizes = self.own.cache.sizes(cx)?;
         if let Some(rows) = sizes.get_mut(2) {

@@ -43,15 +43,15 @@ impl FusedOp for RotaryEmbedding {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let plan = self.plan(cx.sizes(1), cx.sizes(2));
         let plan = plan.ok_or_else(|| LowerError::Unsupported("rows of other sizes".into()))?;
-        Ok(Box::new(Permute { plan }))
+        Ok(Box::new(RotaryKernel { plan }))
     }
 }
 
-struct Permute {
+struct RotaryKernel {
     plan: Rotary,
 }
 
-impl Kernel for Permute {
+impl Kernel for RotaryKernel {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         self.plan.run(cx.threads(), [cx.input(0), cx.input(1), cx.input(2)], cx.output(0));
         Ok(())

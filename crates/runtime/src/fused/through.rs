@@ -1,8 +1,9 @@
 //! A chain of movements as one copy.
 
 use crate::graph::net::FusedOp;
+use crate::kernel::Copy;
 use crate::kernel::dispatch::kernel_for;
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use kernels::copy::CopyPlan;
 use kernels::num::Pod;

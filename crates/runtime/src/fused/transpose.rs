@@ -1,7 +1,8 @@
 //! Transposes and reinterpretations of axes.
 
 use crate::graph::net::FusedOp;
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::ops::SameBytes;
 use crate::prelude::*;
 use kernels::copy::CopyPlan;

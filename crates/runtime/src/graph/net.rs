@@ -30,7 +30,7 @@ pub(crate) struct Net {
     pub(crate) values: Vec<Value>,
     /// In an order in which producers come before consumers.
     pub(crate) nodes: Vec<Node>,
-    /// By position of the Parameter; `None` where nothing reads it.
+    /// By position of the Parameter.
     pub(crate) inputs: Vec<ValueId>,
     /// By position of the Result.
     pub(crate) outputs: Vec<ValueId>,
@@ -55,8 +55,7 @@ pub(crate) struct Value {
     pub(crate) quant_params: Option<QuantParams>,
     /// The same value as integers with scales, if it is known.
     pub(crate) integers: Option<Box<Integers>>,
-    /// The output of a layer in the file that this value is. It still is if the type has not
-    /// changed.
+    /// The layer output in the file that has this value, possibly in another element type.
     pub(crate) source: Option<Source>,
 }
 

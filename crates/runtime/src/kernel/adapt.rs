@@ -105,11 +105,12 @@ impl Kernel for Adapter {
 
 impl Adapter {
     fn run_inner(&self, cx: &RunCx<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>, KernelError> {
-        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
         if let Reuse::Views(views) = self.inner.reuse() {
             let part = |(view, fact): (&crate::View, &Fact)| {
                 let sizes = fact.shape.sizes().unwrap_or_default();
-                inputs[view.input].part(view.offset, fact.element_type, &sizes).map_err(failed)
+                inputs[view.input]
+                    .part(view.offset, fact.element_type, &sizes)
+                    .map_err(KernelError::from)
             };
             return views.iter().zip(&self.outputs).map(part).collect();
         }
@@ -117,7 +118,9 @@ impl Adapter {
             .outputs
             .iter()
             .map(|fact| match fact.shape.sizes() {
-                Some(sizes) => Tensor::zeros(fact.element_type, &sizes).map(Some).map_err(failed),
+                Some(sizes) => {
+                    Tensor::zeros(fact.element_type, &sizes).map(Some).map_err(KernelError::from)
+                }
                 None => Ok(None),
             })
             .collect::<Result<_, _>>()?;
@@ -131,27 +134,25 @@ impl Adapter {
         if t.element_type() != self.element_type {
             return Ok(t.clone());
         }
-        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
         if let Some(values) = t.as_strings() {
             let first = strings.len() as u32;
             strings.extend_from_slice(values);
             let numbers: Vec<u32> = (first..first + values.len() as u32).collect();
-            return Tensor::from_vec(t.sizes(), numbers).map_err(failed);
+            return Tensor::from_vec(t.sizes(), numbers).map_err(KernelError::from);
         }
         let mut bytes = vec![0u8; t.count()];
         kernels::sub_byte::unpack(self.element_type.bits().unwrap_or(8), t.bytes(), &mut bytes);
-        Tensor::from_vec(t.sizes(), bytes).map_err(failed)
+        Tensor::from_vec(t.sizes(), bytes).map_err(KernelError::from)
     }
 
     /// The elements that the stand-ins stand for.
     fn packed(&self, t: &Tensor, strings: &[Box<str>]) -> Result<Tensor, KernelError> {
-        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
         if let Some(numbers) = t.as_slice::<u32>() {
             let string = |n: &u32| strings.get(*n as usize).cloned().unwrap_or_default();
             let values = numbers.iter().map(string).collect();
-            return Tensor::strings(t.sizes(), values).map_err(failed);
+            return Tensor::strings(t.sizes(), values).map_err(KernelError::from);
         }
-        let mut packed = Tensor::zeros(self.element_type, t.sizes()).map_err(failed)?;
+        let mut packed = Tensor::zeros(self.element_type, t.sizes())?;
         if let (Some(bytes), Some(place)) = (t.as_slice::<u8>(), packed.bytes_mut()) {
             kernels::sub_byte::pack(self.element_type.bits().unwrap_or(8), bytes, place);
         }

@@ -116,7 +116,7 @@ impl Deferred {
                 let sizes = fact.shape.sizes().unwrap_or_default();
                 let part = inputs[view.input].part(view.offset, fact.element_type, &sizes);
                 let part = part.and_then(|part| part.aligned());
-                part.map(Some).map_err(|e| KernelError::new(e.to_string()))
+                part.map(Some).map_err(KernelError::from)
             };
             return views.iter().zip(&cached.outputs).map(part).collect();
         }
@@ -144,7 +144,7 @@ impl Deferred {
                 if is_invariant { resources.store.aligned(tensor) } else { tensor.aligned() };
             copy.map(|copy| (i, copy))
         };
-        let copy = |pair| copy(pair).map_err(|e| KernelError::new(e.to_string()));
+        let copy = |pair| copy(pair).map_err(KernelError::from);
         inputs.iter().enumerate().filter(is_unaligned).map(copy).collect()
     }
 

@@ -90,10 +90,21 @@ pub struct KernelMemory {
 /// How a kernel moves elements.
 #[derive(Clone, Debug)]
 pub enum Movement<'k> {
-    /// Strided copies: (input, output, plan).
-    Copies(Vec<(usize, usize, &'k CopyPlan)>),
+    /// Strided copies.
+    Copies(&'k [Copy]),
     /// A roll of bytes.
     Roll(&'k RollPlan),
+}
+
+/// A strided copy from an input to an output.
+#[derive(Clone, Debug)]
+pub struct Copy {
+    /// The input.
+    pub input: usize,
+    /// The output.
+    pub output: usize,
+    /// The elements it copies, and where.
+    pub plan: CopyPlan,
 }
 
 /// How outputs share memory with inputs.

@@ -2,21 +2,13 @@
 
 use crate::error::KernelError;
 use crate::kernel::lower::LowerError;
-use crate::kernel::{Kernel, Movement, Reuse, RunCx, View};
+use crate::kernel::{Copy, Kernel, Movement, Reuse, RunCx, View};
 use crate::tensor::dispatch::with_type;
 use ir::ElementType;
 use kernels::copy::{CopyPlan, run_all};
 use kernels::num::Pod;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
-
-/// One copy of a movement.
-#[derive(Clone, Debug)]
-pub(crate) struct Copy {
-    pub(crate) input: usize,
-    pub(crate) output: usize,
-    pub(crate) plan: CopyPlan,
-}
 
 /// A kernel that runs copies which together write every element of every output. If each output is
 /// a contiguous part of an input, it is a view and nothing is copied.
@@ -100,7 +92,7 @@ impl<T: Pod> Kernel for Copies<T> {
     }
 
     fn movement(&self) -> Option<Movement<'_>> {
-        Some(Movement::Copies(self.copies.iter().map(|c| (c.input, c.output, &c.plan)).collect()))
+        Some(Movement::Copies(&self.copies))
     }
 
     fn name(&self) -> &'static str {

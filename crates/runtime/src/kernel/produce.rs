@@ -111,7 +111,7 @@ where
                 Values::Ints(v) => Tensor::from_vec(&sizes, v),
             };
             let made = made.and_then(|t| convert_tensor(&t, *element_type));
-            cx.provide(output, made.map_err(|e| KernelError::new(e.to_string()))?);
+            cx.provide(output, made?);
         }
         Ok(())
     }

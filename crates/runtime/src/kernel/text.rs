@@ -156,7 +156,7 @@ pub(crate) fn tensor<T: crate::Element>(
     sizes: &[usize],
     values: Vec<T>,
 ) -> Result<Tensor, KernelError> {
-    Tensor::from_vec(sizes, values).map_err(failed)
+    Tensor::from_vec(sizes, values).map_err(KernelError::from)
 }
 
 /// A tensor of booleans or of another type, from its bytes.
@@ -165,16 +165,12 @@ pub(crate) fn tensor_as(
     sizes: &[usize],
     values: Vec<u8>,
 ) -> Result<Tensor, KernelError> {
-    Tensor::from_vec_as(element_type, sizes, values).map_err(failed)
+    Tensor::from_vec_as(element_type, sizes, values).map_err(KernelError::from)
 }
 
 /// A tensor converted to another type.
 pub(crate) fn converted(t: &Tensor, element_type: ElementType) -> Result<Tensor, KernelError> {
-    convert_tensor(t, element_type).map_err(failed)
-}
-
-fn failed(e: crate::TensorError) -> KernelError {
-    KernelError::new(e.to_string())
+    convert_tensor(t, element_type).map_err(KernelError::from)
 }
 
 /// Strings as three tensors, the first two of the given sizes.
@@ -240,6 +236,18 @@ fn joined(pieces: Vec<Packed>) -> Packed {
         all.chars.extend(piece.chars);
     }
     all
+}
+
+/// Begins and ends of the rows of what is made of strings: `rows` are ranges of strings that follow
+/// each other, and `counts` has for each string how much there is up to its end.
+pub(crate) fn rows_of_strings(rows: &Rows<'_>, counts: &[usize]) -> (Vec<i32>, Vec<i32>) {
+    let (mut done, mut strings) = (0, 0);
+    rows_of(rows.iter().map(|row| {
+        strings += row.len();
+        let last = strings.checked_sub(1);
+        let end = last.map_or(0, |last| counts.get(last).copied().unwrap_or(done));
+        std::mem::replace(&mut done, end).abs_diff(end)
+    }))
 }
 
 /// Begins and ends of contiguous rows with these element counts.

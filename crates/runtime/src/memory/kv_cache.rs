@@ -157,8 +157,7 @@ impl KvCache {
     /// A copy of the value as a tensor.
     pub(crate) fn tensor(&self) -> Result<Option<Tensor>, KernelError> {
         let Some(sizes) = self.sizes() else { return Ok(None) };
-        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
-        let mut tensor = Tensor::zeros(ElementType::F32, &sizes).map_err(failed)?;
+        let mut tensor = Tensor::zeros(ElementType::F32, &sizes)?;
         let (len, capacity) = (sizes[2] * self.columns, self.block.capacity * self.columns);
         let own: &[f32] = self.block.elements.as_slice().unwrap_or_default();
         let to = tensor.as_slice_mut::<f32>().unwrap_or_default();

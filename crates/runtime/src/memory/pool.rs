@@ -21,21 +21,20 @@ impl Pool {
         element_type: ElementType,
         sizes: &[usize],
     ) -> Result<Tensor, KernelError> {
-        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
         if element_type == ElementType::String {
-            return Tensor::zeros(element_type, sizes).map_err(failed);
+            return Tensor::zeros(element_type, sizes).map_err(KernelError::from);
         }
-        let len = packed_len(element_type, sizes).map_err(failed)?;
+        let len = packed_len(element_type, sizes)?;
         let mut free = self.free.borrow_mut();
         // A buffer much larger than needed is left for larger tensors.
         let fits = |t: &Tensor| (len..=len.saturating_mul(2).max(4096)).contains(&t.capacity());
         let best = (0..free.len()).filter(|&i| fits(&free[i])).min_by_key(|&i| free[i].capacity());
         match best {
-            Some(i) => free.swap_remove(i).recycled(element_type, sizes).map_err(failed),
+            Some(i) => free.swap_remove(i).recycled(element_type, sizes).map_err(KernelError::from),
             None => {
                 let new = |len| Tensor::zeros(ElementType::U8, &[len]);
-                let new = new(with_headroom(len)).or_else(|_| new(len)).map_err(failed)?;
-                new.recycled(element_type, sizes).map_err(failed)
+                let new = new(with_headroom(len)).or_else(|_| new(len))?;
+                new.recycled(element_type, sizes).map_err(KernelError::from)
             }
         }
     }

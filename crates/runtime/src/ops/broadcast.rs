@@ -1,6 +1,7 @@
 //! Broadcast-1, Broadcast-3, Tile-1: strided copies with stride 0 along repeated axes.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::broadcast::{Broadcast, Tile};
 use kernels::copy::{Axis, CopyPlan, dense_strides};

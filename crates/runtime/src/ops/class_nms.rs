@@ -40,18 +40,18 @@ impl Lower for ClassNms {
 }
 
 /// The layout of boxes and scores of images.
-struct OutputSizes {
+struct BoxLayout {
     classes: usize,
     boxes: usize,
     /// For each image its range of boxes, if classes have boxes of their own.
     own: Option<Vec<Range<usize>>>,
 }
 
-impl OutputSizes {
-    fn new(inputs: &Inputs<'_, '_>) -> Result<OutputSizes, KernelError> {
+impl BoxLayout {
+    fn new(inputs: &Inputs<'_, '_>) -> Result<BoxLayout, KernelError> {
         let boxes = inputs.sizes(0)[1];
         if !inputs.has(2) {
-            return Ok(OutputSizes { classes: inputs.sizes(1)[1], boxes, own: None });
+            return Ok(BoxLayout { classes: inputs.sizes(1)[1], boxes, own: None });
         }
         let mut start = 0usize;
         let part = |count: i64| {
@@ -63,7 +63,7 @@ impl OutputSizes {
             Ok(from..start)
         };
         let own = inputs.ints(2).into_iter().map(part).collect::<Result<Vec<_>, KernelError>>()?;
-        Ok(OutputSizes { classes: inputs.sizes(0)[0], boxes, own: Some(own) })
+        Ok(BoxLayout { classes: inputs.sizes(0)[0], boxes, own: Some(own) })
     }
 
     fn images<'a>(&self, boxes: &'a [Rect], scores: &'a [f32]) -> Vec<Image<'a>> {
@@ -105,7 +105,7 @@ impl OutputSizes {
 }
 
 fn run(by_class: &ByClass, inputs: &Inputs<'_, '_>) -> Result<Vec<Produced>, KernelError> {
-    let layout = OutputSizes::new(inputs)?;
+    let layout = BoxLayout::new(inputs)?;
     let (boxes, scores) = (inputs.floats(0)?, inputs.floats(1)?);
     let boxes: Vec<Rect> = Rect::read_all(&boxes).collect();
     let (kept, mut counts) = by_class.run(inputs.threads(), &layout.images(&boxes, &scores));

@@ -1,6 +1,7 @@
 //! Concat-1: each input is a run in every row of the output.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::concat::Concat;
 use kernels::copy::{CopyPlan, dense_strides};

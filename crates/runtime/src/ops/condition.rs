@@ -46,7 +46,7 @@ impl Kernel for IfKernel {
             let result = &results[source.result];
             let is_list = self.lists.get(output) == Some(&true);
             let tensor = if is_list && result.sizes().is_empty() {
-                result.as_list().map_err(|e| KernelError::new(e.to_string()))?
+                result.as_list()?
             } else {
                 result.clone()
             };

@@ -1,8 +1,9 @@
 //! Gather, by element size. An out-of-range index gives zeros, as the specification says. One entry
 //! with a known index is a slice.
 
+use crate::kernel::Copy;
 use crate::kernel::dispatch::kernel_for;
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::InputSet;
 use infer::ops::gather::Gather;

@@ -14,13 +14,13 @@ impl Lower for Iteration {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
         let graph = cx.bodies()[0].graph.clone();
         let parameters = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
-        let counter = parameters
+        let parameter_types = parameters
             .map(|l| l.attribute("element_type").and_then(ElementType::from_attribute))
             .map(|t| t.unwrap_or(ElementType::I64))
             .collect();
         let map = self.map().clone();
         let outputs = cx.output_facts().to_vec();
-        Ok(Box::new(IterationKernel { kind: self.kind(), map, graph, counter, outputs }))
+        Ok(Box::new(IterationKernel { kind: self.kind(), map, graph, parameter_types, outputs }))
     }
 }
 
@@ -29,7 +29,7 @@ struct IterationKernel {
     map: Map,
     graph: Graph,
     /// Element types of the Parameters.
-    counter: Vec<ElementType>,
+    parameter_types: Vec<ElementType>,
     /// The facts of the outputs.
     outputs: Vec<Fact>,
 }
@@ -102,16 +102,15 @@ impl IterationKernel {
     }
 
     fn inputs(&self, cx: &RunCx<'_>, now: &Progress, i: i64) -> Result<Vec<Tensor>, KernelError> {
-        let failed = |e: crate::TensorError| KernelError::new(e.to_string());
         let input = |(p, feed): (usize, &Feed)| match feed {
             Feed::Input(input) => Ok(cx.tensor(*input).clone()),
             Feed::Merged { input, .. } => {
                 Ok(now.merged[p].clone().unwrap_or_else(|| cx.tensor(*input).clone()))
             }
             Feed::Counter => {
-                let count = Tensor::from_vec(&[], vec![i]).map_err(failed)?;
+                let count = Tensor::from_vec(&[], vec![i])?;
                 let count = self.shaped(p, count);
-                crate::convert(&count, self.counter[p]).map_err(failed)
+                crate::convert(&count, self.parameter_types[p]).map_err(KernelError::from)
             }
             Feed::Sliced(input, slice) => {
                 let tensor = cx.tensor(*input);
@@ -203,8 +202,7 @@ impl IterationKernel {
                             // In the element type that the body would give.
                             Some(first) => {
                                 let wanted = self.outputs[output].element_type;
-                                with_reals_in(&first, wanted)
-                                    .map_err(|e| KernelError::new(e.to_string()))?
+                                with_reals_in(&first, wanted)?
                             }
                             None => self.empty(output, None)?,
                         }
@@ -257,7 +255,7 @@ impl IterationKernel {
             let axis = normal(slice.axis, &sizes)?;
             sizes[axis] = 0;
         }
-        Tensor::zeros(fact.element_type, &sizes).map_err(|e| KernelError::new(e.to_string()))
+        Tensor::zeros(fact.element_type, &sizes).map_err(KernelError::from)
     }
 }
 
@@ -273,14 +271,13 @@ fn part(
     start: usize,
     count: usize,
 ) -> Result<Tensor, KernelError> {
-    let failed = |e: crate::TensorError| KernelError::new(e.to_string());
     let mut sizes = Sizes::from(tensor.sizes());
     let strides = dense_strides(tensor.sizes());
     sizes[axis] = count;
     let from = start as isize * strides[axis];
     let plan = CopyPlan::gather(&sizes, &strides, from);
     if let (Some(first), Some(size)) = (plan.as_run(), tensor.element_type().byte_size()) {
-        return tensor.part(first * size, tensor.element_type(), &sizes).map_err(failed);
+        return tensor.part(first * size, tensor.element_type(), &sizes).map_err(KernelError::from);
     }
     assemble(cx, tensor.element_type(), &sizes, std::slice::from_ref(tensor), &[plan])
 }
@@ -293,11 +290,10 @@ fn assemble(
     parts: &[Tensor],
     copies: &[CopyPlan],
 ) -> Result<Tensor, KernelError> {
-    let failed = |e: crate::TensorError| KernelError::new(e.to_string());
     let size = element_type.byte_size();
     let size = size.ok_or_else(|| KernelError::new(format!("{element_type} cannot be sliced")))?;
-    packed_len(element_type, sizes).map_err(failed)?;
-    let mut whole = Tensor::zeros(element_type, sizes).map_err(failed)?;
+    packed_len(element_type, sizes)?;
+    let mut whole = Tensor::zeros(element_type, sizes)?;
     let Some(to) = whole.bytes_mut() else { return Ok(whole) };
     for (part, copy) in parts.iter().zip(copies) {
         copy.in_bytes(size).run::<u8>(cx.threads(), part.bytes(), to);

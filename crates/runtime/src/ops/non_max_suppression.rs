@@ -40,7 +40,7 @@ fn select(inputs: &Inputs<'_, '_>, encoding: Encoding) -> Result<Vec<Kept>, Kern
             let centred = |b: &[f32]| Rect::centred(b[0], b[1], b[2], b[3]);
             boxes.chunks_exact(4).map(centred).collect()
         }
-        Encoding::Rotated(clockwise) => {
+        Encoding::Rotated { clockwise } => {
             let sign = if clockwise { 1.0 } else { -1.0 };
             let rotated = |b: &[f32]| Rotated::new(&[b[0], b[1], b[2], b[3], sign * b[4]]);
             let boxes: Vec<Rotated> = boxes.chunks_exact(5).map(rotated).collect();

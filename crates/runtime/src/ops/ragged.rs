@@ -48,7 +48,7 @@ fn ragged_at<'r>(
 fn combine(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
     let last = cx.input_count() - 1;
     let segments: Result<Vec<_>, _> =
-        (0..last).step_by(3).map(|input| Ok(ragged_at(cx, input, 1)?.0)).collect();
+        (0..last).step_by(3).map(|input| ragged_at(cx, input, 1).map(|found| found.0)).collect();
     let all = ragged::combine(&segments?).map_err(|e| KernelError::new(e.0))?;
     let numbers = cx.ints(last);
     let missing = || KernelError::at(last, "has fewer numbers than there are segments");

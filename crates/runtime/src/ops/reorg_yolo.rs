@@ -1,6 +1,7 @@
 //! ReorgYolo-1: one strided copy per offset in a block.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::reorg_yolo::ReorgYolo;
 use kernels::copy::{Axis, CopyPlan};

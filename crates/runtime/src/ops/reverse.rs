@@ -1,6 +1,7 @@
 //! Reverse: a strided copy with negative strides.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::reverse::Reverse;
 use kernels::copy::{CopyPlan, dense_strides};

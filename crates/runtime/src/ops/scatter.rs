@@ -43,8 +43,12 @@ pub(super) fn out_of_range(OutOfRange { index, size }: OutOfRange) -> KernelErro
 pub(super) enum Method {
     /// It replaces the element.
     Replace,
-    /// It is reduced with other updates; the flag says whether the old element takes part.
-    Reduce(Reduction, bool),
+    /// It is reduced with the other updates.
+    Reduce {
+        reduction: Reduction,
+        /// Whether the old element takes part.
+        with_old: bool,
+    },
 }
 
 impl Method {
@@ -58,7 +62,7 @@ impl Method {
             rules::Reduction::Max => Reduction::Max,
             rules::Reduction::Mean => Reduction::Mean,
         };
-        Method::Reduce(reduction, initial)
+        Method::Reduce { reduction, with_old: initial }
     }
 }
 
@@ -78,13 +82,13 @@ where
     /// For types that do not have the reduction.
     pub(super) fn kernel(self, element_type: ElementType) -> Result<Box<dyn Kernel>, LowerError> {
         let refused = || LowerError::element_type(0, element_type);
-        let Method::Reduce(reduction, initial) = self.method else {
+        let Method::Reduce { reduction, with_old } = self.method else {
             return with_type!(element_type, size T => {
                 Box::new(Replace::<T, F> { scatter: self, of: PhantomData }) as Box<dyn Kernel>
             })
             .ok_or_else(refused);
         };
-        let how = (reduction, initial);
+        let how = (reduction, with_old);
         if element_type == ElementType::Boolean {
             return Ok(Box::new(Reduce { scatter: self, how, lanes: Lanes::of::<Bool>() }));
         }

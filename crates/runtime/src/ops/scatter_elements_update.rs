@@ -48,8 +48,12 @@ fn one_by_one(
             })
             .ok_or_else(|| LowerError::element_type(0, element_type));
         }
-        (Method::Reduce(Reduction::Sum, true), F32) => OneByOne::<f32>::sum(axis, runs),
-        (Method::Reduce(Reduction::Sum, true), I32) => OneByOne::<i32>::sum(axis, runs),
+        (Method::Reduce { reduction: Reduction::Sum, with_old: true }, F32) => {
+            OneByOne::<f32>::sum(axis, runs)
+        }
+        (Method::Reduce { reduction: Reduction::Sum, with_old: true }, I32) => {
+            OneByOne::<i32>::sum(axis, runs)
+        }
         _ => runs,
     };
     Ok(kernel)

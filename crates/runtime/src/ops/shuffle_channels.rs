@@ -1,6 +1,7 @@
 //! ShuffleChannels-1: a transpose of groups and their elements.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::shuffle_channels::ShuffleChannels;
 use kernels::copy::CopyPlan;

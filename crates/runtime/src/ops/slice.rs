@@ -1,6 +1,7 @@
 //! Slice-8: one strided copy, or a view if the slice is contiguous.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::slice::{Named, Slice, ranges};
 use kernels::copy::{CopyPlan, dense_strides};

@@ -1,6 +1,7 @@
 //! SpaceToBatch-2 and BatchToSpace-2: one strided copy per position in a block.
 
-use crate::kernel::movement::{Copy, movement, over_zeros};
+use crate::kernel::Copy;
+use crate::kernel::movement::{movement, over_zeros};
 use crate::prelude::*;
 use infer::ops::space_to_batch::SpaceToBatch;
 use kernels::copy::{Axis, CopyPlan, dense_strides};

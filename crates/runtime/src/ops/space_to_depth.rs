@@ -1,6 +1,7 @@
 //! SpaceToDepth-1 and DepthToSpace-1: a transpose.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::space_to_depth::SpaceToDepth;
 use kernels::copy::CopyPlan;

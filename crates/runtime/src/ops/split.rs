@@ -1,6 +1,7 @@
 //! Split-1, VariadicSplit-1: views along the outermost axis, else copies.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::split::Split;
 use infer::rules::axes;

@@ -1,6 +1,7 @@
 //! StridedSlice-1: one strided copy, or a view if the slice is contiguous.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::strided_slice::{Step, StridedSlice};
 use kernels::copy::{CopyPlan, dense_strides};

@@ -27,7 +27,7 @@ impl Kernel for Pack {
         let strings: Result<Vec<Box<str>>, KernelError> =
             begins.iter().zip(&ends).map(string).collect();
         let tensor = Tensor::strings(cx.sizes(0), strings?);
-        cx.provide(0, tensor.map_err(|e| KernelError::new(e.to_string()))?);
+        cx.provide(0, tensor?);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! RegexSplit and SpecialTokensSplit: they only make positions; the bytes are not copied.
 
-use crate::kernel::text::{TextCx, in_pieces, rows_of, tensor, tensor_as, text_kernel};
+use crate::kernel::text::{TextCx, in_pieces, rows_of_strings, tensor, tensor_as, text_kernel};
 use crate::prelude::*;
 use infer::ops::text_split::{Behaviour, Kind, TextSplit};
 use std::collections::HashSet;
@@ -105,16 +105,7 @@ fn run(
         all.ends.extend(piece.ends);
         all.skips.extend(piece.skips);
     }
-    let (mut done, mut strings_done) = (0, 0);
-    let per_row = rows.iter().map(|row| {
-        strings_done += row.len();
-        let end = match strings_done {
-            0 => 0,
-            _ => all.counts.get(strings_done - 1).copied().unwrap_or(done),
-        };
-        std::mem::replace(&mut done, end).abs_diff(end)
-    });
-    let (begins, ends) = rows_of(per_row);
+    let (begins, ends) = rows_of_strings(&rows, &all.counts);
     let count = all.begins.len();
     let mut outputs = vec![
         tensor(cx.sizes(0), begins)?,

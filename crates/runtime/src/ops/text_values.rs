@@ -50,7 +50,7 @@ fn of_numbers(cx: &TextCx<'_, '_>) -> Result<Vec<Tensor>, KernelError> {
         _ => cx.ints(0).iter().map(|v| v.to_string().into()).collect(),
     };
     let strings = Tensor::strings(data.sizes(), texts);
-    Ok(vec![strings.map_err(|e| KernelError::new(e.to_string()))?])
+    Ok(vec![strings?])
 }
 
 /// Joins the strings along an axis.

@@ -1,6 +1,6 @@
 //! Tokenizers of words.
 
-use crate::kernel::text::{TextCx, at, in_pieces, rows_of, tensor, text_kernel};
+use crate::kernel::text::{TextCx, at, in_pieces, rows_of_strings, tensor, text_kernel};
 use crate::prelude::*;
 use infer::ops::tokenizer::{Algorithm, Tokenizer};
 use std::ops::Range;
@@ -115,13 +115,7 @@ fn tokenize(
         all.counts.extend(piece.counts.iter().map(|count| before + count));
         all.ids.extend(piece.ids);
     }
-    let (mut done, mut words) = (0, 0);
-    let per_row = rows.iter().map(|row| {
-        words += row.len();
-        let end = if words == 0 { 0 } else { all.counts.get(words - 1).copied().unwrap_or(done) };
-        std::mem::replace(&mut done, end).abs_diff(end)
-    });
-    let (begins, ends) = rows_of(per_row);
+    let (begins, ends) = rows_of_strings(&rows, &all.counts);
     let count = all.ids.len();
     Ok(vec![tensor(cx.sizes(0), begins)?, tensor(cx.sizes(0), ends)?, tensor(&[count], all.ids)?])
 }

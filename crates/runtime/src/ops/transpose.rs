@@ -1,6 +1,7 @@
 //! Transpose-1: one strided copy, or a view if only axes of size 1 move.
 
-use crate::kernel::movement::{Copy, movement};
+use crate::kernel::Copy;
+use crate::kernel::movement::movement;
 use crate::prelude::*;
 use infer::ops::transpose::{Transpose, order};
 use kernels::copy::CopyPlan;

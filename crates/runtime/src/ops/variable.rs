@@ -29,8 +29,7 @@ impl Kernel for Read {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let value = match (cx.variable(&self.id)?, &self.initial) {
             (Some(value), _) => value,
-            (None, Some(sizes)) => Tensor::zeros(self.element_type, sizes)
-                .map_err(|e| KernelError::new(e.to_string()))?,
+            (None, Some(sizes)) => Tensor::zeros(self.element_type, sizes)?,
             (None, None) => cx.tensor(0).clone(),
         };
         cx.provide(0, value);

@@ -80,7 +80,7 @@ const PASSES: &[(&str, Pass)] = &[
     // What is not multiplied in integers needs its values.
     ("constant folding", cleanup::fold::fold),
     // MatMul, scale, masks, Softmax, MatMul. The score matrix is never stored as a whole. The
-    // rounding differs if the query is scaled.
+    // rounding differs if the query is scaled, or the scores more than once.
     ("attention fusion", fusion::attention::attention),
     // x · 1 / sqrt(mean(x²) + ε) over the last axis, up to seven nodes. The rounding differs if the
     // root is written as Power.

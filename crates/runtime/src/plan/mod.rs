@@ -343,9 +343,9 @@ fn lower_now(
     };
     match node.lower(&cx) {
         Ok(kernel) => {
-            let is_late =
+            let is_deferred =
                 !kernel.has_data_dependent_shapes() && !outputs.iter().all(|fact| fact.is_static());
-            Ok(deferred.filter(|_| is_late).unwrap_or(Work::Kernel(kernel)))
+            Ok(deferred.filter(|_| is_deferred).unwrap_or(Work::Kernel(kernel)))
         }
         Err(error @ (LowerError::NeedsValue(_) | LowerError::NeedsShape(_))) => {
             deferred.ok_or_else(|| failed(error))

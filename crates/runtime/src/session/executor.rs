@@ -45,12 +45,12 @@ struct LoadedPlan {
 
 impl Executor {
     pub(crate) fn new(plan: Plan) -> Executor {
-        let mut engine = Executor::of_graph(plan.graph.clone(), plan.options.clone());
+        let mut executor = Executor::of_graph(plan.graph.clone(), plan.options.clone());
         // A plan for unknown inputs only holds the graph until the first run gives the shapes.
         if let Some(shapes) = Shapes::of_plan(&plan) {
-            engine.add(0, Some(shapes), plan);
+            executor.add(0, Some(shapes), plan);
         }
-        engine
+        executor
     }
 
     /// An executor that makes its first plan in its first run.
@@ -66,11 +66,11 @@ impl Executor {
         let enough = self.arena.as_ref().is_some_and(|own| own.capacity() >= plan.arena);
         let larger = if enough { None } else { Tensor::arena(plan.arena) };
         if let Some(larger) = larger {
-            self.plans.iter_mut().for_each(|ready| ready.lie_in(&larger));
+            self.plans.iter_mut().for_each(|ready| ready.place_in(&larger));
             self.arena = Some(larger);
         }
         let mut ready = LoadedPlan::new(plan);
-        self.arena.iter().for_each(|arena| ready.lie_in(arena));
+        self.arena.iter().for_each(|arena| ready.place_in(arena));
         self.plans.insert(at, ready);
     }
 
@@ -142,7 +142,7 @@ impl LoadedPlan {
 
     /// Places the values between steps in an arena. Values that do not fit are left out, which
     /// `begin` reports.
-    fn lie_in(&mut self, arena: &Tensor) {
+    fn place_in(&mut self, arena: &Tensor) {
         for (v, place) in self.plan.storage.iter().enumerate() {
             let Storage::Arena { offset, .. } = place else { continue };
             let fact = &self.plan.facts[v];
@@ -405,7 +405,7 @@ fn as_planned(plan: &Plan, step: &Step, mut made: Made) -> Result<Made, KernelEr
     for (output, tensor) in step.outputs.iter().zip(&mut made) {
         let (planned, Some(tensor)) = (&plan.facts[*output].shape, tensor) else { continue };
         if planned.rank() == Some(1) && tensor.sizes().is_empty() {
-            *tensor = tensor.as_list().map_err(|e| KernelError::new(e.to_string()))?;
+            *tensor = tensor.as_list()?;
         }
         let shape = PartialShape::fixed(tensor.sizes());
         if !planned.covers(&shape) {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Runs a graph any number of times. The input shapes may change between runs; a plan is then
 /// compiled for the new shapes, and kept. Variables keep their values between runs.
 pub struct Session {
-    engine: Executor,
+    executor: Executor,
     resources: Resources,
     /// The graph without optimisation, created by the first observed run.
     written: Option<(Executor, Resources)>,
@@ -63,8 +63,8 @@ impl Session {
         };
         let declared = graph.parameters().iter().map(|p| declared(p).unwrap_or_else(open));
         let declared = declared.collect();
-        let (engine, variables) = (Executor::new(plan), OnceCell::new());
-        Session { engine, resources, written: None, declared, variables }
+        let (executor, variables) = (Executor::new(plan), OnceCell::new());
+        Session { executor, resources, written: None, declared, variables }
     }
 
     /// Runs the graph once: takes a tensor per Parameter, returns a tensor per Result.
@@ -75,7 +75,7 @@ impl Session {
     pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Diagnostics> {
         self.check(inputs)?;
         self.resources.limits.start();
-        let outputs = self.engine.run(inputs, &self.resources);
+        let outputs = self.executor.run(inputs, &self.resources);
         self.resources.threads.release();
         self.complete(outputs)
     }
@@ -154,9 +154,9 @@ impl Session {
         if let Err(diagnostics) = written {
             return (Err(diagnostics), observer);
         }
-        let (resources, engine) = (&self.resources, &mut self.engine);
+        let (resources, executor) = (&self.resources, &mut self.executor);
         resources.limits.start();
-        let run = || engine.run(inputs, resources);
+        let run = || executor.run(inputs, resources);
         let (outputs, observer) = resources.observation.observed(observer, Origin::AsRun, run);
         resources.threads.release();
         (self.complete(outputs), observer)
@@ -170,27 +170,27 @@ impl Session {
     ) -> (Result<(), Diagnostics>, Box<dyn Observer>) {
         let variables = match self.variables() {
             Ok(variables) => variables,
-            Err(error) => return (Err(failed(self.engine.graph(), error.to_string())), observer),
+            Err(error) => return (Err(failed(self.executor.graph(), error.to_string())), observer),
         };
-        let (own, graph) = (&self.resources, self.engine.graph());
-        let (engine, resources) = self.written.get_or_insert_with(|| {
+        let (own, graph) = (&self.resources, self.executor.graph());
+        let (executor, resources) = self.written.get_or_insert_with(|| {
             let plain = Options { optimize: false, runs_once: false, ..own.options.clone() };
             let (threads, store) = (Arc::clone(&own.threads), Arc::clone(&own.store));
-            let engine = Executor::of_graph(graph.clone(), plain.clone());
+            let executor = Executor::of_graph(graph.clone(), plain.clone());
             let extensions = own.extensions.clone();
-            (engine, Resources { extensions, ..Resources::new(plain, threads, store) })
+            (executor, Resources { extensions, ..Resources::new(plain, threads, store) })
         });
         let begun = resources.variables.borrow_mut().begin_with(variables, graph, &resources.pool);
         if let Err(error) = begun {
             return (Err(failed(graph, error.to_string())), observer);
         }
         resources.limits.start();
-        let run = || engine.run(inputs, resources).map(drop);
+        let run = || executor.run(inputs, resources).map(drop);
         resources.observation.observed(observer, Origin::AsWritten, run)
     }
 
     fn check(&self, inputs: &[Tensor]) -> Result<(), Diagnostics> {
-        let graph = self.engine.graph();
+        let graph = self.executor.graph();
         let fail = |diagnostic| Diagnostics::new(Arc::clone(graph.source()), vec![diagnostic]);
         if inputs.len() != self.declared.len() {
             let (want, have) = (self.declared.len(), inputs.len());
@@ -216,7 +216,7 @@ impl Session {
     /// Clears all variables and the state of random generators.
     pub fn reset(&mut self) {
         self.resources.variables.borrow_mut().clear(&self.resources.pool);
-        self.engine.reset();
+        self.executor.reset();
         self.written = None;
     }
 
@@ -237,7 +237,7 @@ impl Session {
 
     /// The variables of the model, with their declared type and shape, sorted by id.
     pub fn declared_variables(&self) -> &[(String, Fact)] {
-        self.variables.get_or_init(|| infer::variables(self.engine.graph()))
+        self.variables.get_or_init(|| infer::variables(self.executor.graph()))
     }
 
     /// Sets a variable, which the next run reads.

@@ -54,7 +54,7 @@ fn idle(net: &Net, node: &Node) -> Option<usize> {
     (moves && same(input)).then_some(0)
 }
 
-/// Whether all elements of a constant are 1.
+/// Whether a value is a constant with one element, the f32 number 1.
 fn is_one(net: &Net, value: ValueId) -> bool {
     let Some(constant) = &net.values[value].constant else { return false };
     constant.count() == 1 && constant.as_slice::<f32>().is_some_and(|v| v == [1.0])

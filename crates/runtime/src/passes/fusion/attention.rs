@@ -9,7 +9,7 @@
 
 use crate::fused::attention::Attention;
 use crate::graph::net::{Net, Node, Operation, ValueId};
-use crate::graph::pattern::{kind, seen};
+use crate::graph::pattern::{kind, number, seen};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::batch::{broadcast_shape, offsets};
 use crate::ops::scaled_dot_product_attention::{Heads, MaskAt, lower_over_variable};
@@ -197,12 +197,8 @@ fn fits(mask: &[usize], scores: &[usize]) -> bool {
 
 /// A value times a constant number.
 fn scaled(net: &Net, node: &Node) -> Option<(ValueId, f32)> {
-    let number = |v: ValueId| match net.values[v].constant.as_ref()?.as_slice::<f32>()? {
-        [one] => Some(*one),
-        _ => None,
-    };
     let &[a, b] = &node.inputs[..] else { return None };
-    number(b).map(|n| (a, n)).or_else(|| number(a).map(|n| (b, n)))
+    number(net, b).map(|n| (a, n)).or_else(|| number(net, a).map(|n| (b, n)))
 }
 
 /// Scores of `sizes` times a constant with one number for each head: its last two axes have size 1.

@@ -87,14 +87,14 @@ impl Equation {
                 let own: Vec<usize> = self.operands[i].iter().map(|(label, _)| *label).collect();
                 let order = [&batch[..], outer, inner].concat();
                 let moved = writer.transposed(node.inputs[i], (&own, &order), &sizes(&order))?;
-                writer.recast(moved, &matrices(outer, inner))
+                writer.reshaped(moved, &matrices(outer, inner))
             };
         let a = transpose(&mut writer, 0, &rows, &summed)?;
         let b = transpose(&mut writer, 1, outer, inner)?;
         let matmul = MatMul::transposing(false, transposed);
         let c = writer.node(matmul, smallvec![a, b], &matrices(&rows, &columns))?;
         let order = [&batch[..], &rows, &columns].concat();
-        let c = writer.recast(c, &sizes(&order))?;
+        let c = writer.reshaped(c, &sizes(&order))?;
         writer.transposed(c, (&order, &self.result), &sizes(&self.result))
     }
 }
@@ -148,7 +148,7 @@ impl Writer<'_, '_> {
     }
 
     /// A Reshape of a value.
-    fn recast(&mut self, value: ValueId, sizes: &[usize]) -> Option<ValueId> {
+    fn reshaped(&mut self, value: ValueId, sizes: &[usize]) -> Option<ValueId> {
         self.rewriter.reshaped(value, sizes, self.layer)
     }
 }

@@ -252,7 +252,7 @@ impl<'n> Search<'n> {
         let id = cache.variable.id().to_owned();
         let is_set = self.known.is_some_and(|known| known.contains_key(&id));
         let first = match self.node(cache.read)?.inputs.first() {
-            _ if is_set => First::EmptyOutput,
+            _ if is_set => First::Unneeded,
             Some(&input) => {
                 inputs.push(input);
                 First::Input(inputs.len() - 1)

@@ -9,7 +9,7 @@ use crate::fused::normalize::NormalizeMaps;
 use crate::fused::quantized::IntegerConvolution;
 use crate::fused::transpose::Reinterpret;
 use crate::graph::net::{FusedOp, Net, Node, Operation, Value, ValueId};
-use crate::graph::pattern::{kind, seen};
+use crate::graph::pattern::{kind, number, seen};
 use crate::graph::rewriter::GraphRewriter;
 use crate::kernel::post_ops::{Operand, PostOp, QuantizerInput};
 use crate::ops::binary::common_power;
@@ -195,33 +195,51 @@ pub(super) fn step(
         let same = net.sizes(v).is_some() && net.sizes(v) == net.sizes(output);
         same && producers.takes(net, v)
     };
-    if let Some(unary) = node.is::<Unary>() {
-        let input = node.inputs[0];
-        let function = seen(net, node, |cx| function(unary, cx)).ok()?;
+    if let Some((input, function)) = activation(net, node) {
         return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
+    }
+    if let Some((absorbed, of_columns)) = quantization(net, node) {
+        let input = node.inputs[0];
+        let fits = producers.rounds(net, input, of_columns) && feeds(input);
+        return fits.then_some((input, absorbed));
+    }
+    arithmetic(net, node, output, (producers, &feeds))
+}
+
+/// The function that a node applies to each element of one input.
+fn activation(net: &Net, node: &Node) -> Option<(ValueId, Function)> {
+    let input = *node.inputs.first()?;
+    if let Some(unary) = node.is::<Unary>() {
+        return Some((input, seen(net, node, |cx| function(unary, cx)).ok()?));
     }
     if let Some(hard_swish) = node.fused::<HardSwish>() {
-        let (input, function) = (node.inputs[0], hard_swish.function());
-        return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
-    }
-    if let Some(rounding) = lowering::rounding(net, node) {
-        let input = node.inputs[0];
-        let (to, scale, low) = (rounding.to, rounding.scale, rounding.low);
-        let op = PostOp::Quantize { to, scale, low };
-        let fits = producers.rounds(net, input, false) && feeds(input);
-        return fits.then_some((input, Absorbed::Alone(op)));
-    }
-    if let Some((parameters, most)) = lowering::column_rounding(net, node) {
-        let input = node.inputs[0];
-        let fits = producers.rounds(net, input, true) && feeds(input);
-        return fits.then_some((input, Absorbed::Parameters(parameters, most)));
+        return Some((input, hard_swish.function()));
     }
     if node.is::<PRelu>().is_some() {
-        let &[input, slope] = &node.inputs[..] else { return None };
-        let [alpha] = *net.values[slope].constant.as_ref()?.as_slice::<f32>()? else { return None };
-        let function = Function::LeakyRelu { alpha: f64::from(alpha) };
-        return feeds(input).then_some((input, Absorbed::Alone(PostOp::Apply(function))));
+        let alpha = f64::from(number(net, *node.inputs.get(1)?)?);
+        return Some((input, Function::LeakyRelu { alpha }));
     }
+    let power = node.is::<Binary>().filter(|_| kind(node) == Some(Kind::Power))?;
+    Some((input, seen(net, node, |cx| common_power(power, cx))?))
+}
+
+/// A FakeQuantize as a post-op, and whether it has ranges of columns.
+fn quantization(net: &Net, node: &Node) -> Option<(Absorbed, bool)> {
+    if let Some(rounding) = lowering::rounding(net, node) {
+        let (to, scale, low) = (rounding.to, rounding.scale, rounding.low);
+        return Some((Absorbed::Alone(PostOp::Quantize { to, scale, low }), false));
+    }
+    let (parameters, most) = lowering::column_rounding(net, node)?;
+    Some((Absorbed::Parameters(parameters, most), true))
+}
+
+/// An operation with a second operand.
+fn arithmetic(
+    net: &Net,
+    node: &Node,
+    output: ValueId,
+    (producers, feeds): (&dyn Producers, &dyn Fn(ValueId) -> bool),
+) -> Option<(ValueId, Absorbed)> {
     let &[a, b] = &node.inputs[..] else { return None };
     let takes = |shape: &OperandShape| producers.are_chains() || *shape != OperandShape::Channels;
     let place = |operand| place(net, operand, output).filter(takes);
@@ -232,18 +250,13 @@ pub(super) fn step(
             let shape = place(b).filter(|_| a != b && feeds(a))?;
             return Some((a, Absorbed::Operand(PostOp::Divide, shape, b)));
         }
-        Kind::Power => {
-            let power = node.is::<Binary>()?;
-            let function = seen(net, node, |cx| common_power(power, cx))?;
-            return feeds(a).then_some((a, Absorbed::Alone(PostOp::Apply(function))));
-        }
         Kind::Subtract => {
             let negated = place(b).and_then(|shape| negated(net, b, shape));
             return Some((a, negated.filter(|_| feeds(a))?));
         }
         _ => return None,
     };
-    // If both inputs have producers to fuse with, the one computed last takes the other as operand.
+    // If both inputs can take post-ops, the second does, and the first is its operand.
     [(b, a), (a, b)].into_iter().filter(|_| a != b).find_map(|(producer, operand)| {
         let shape = place(operand).filter(|_| feeds(producer))?;
         Some((producer, Absorbed::Operand(make, shape, operand)))

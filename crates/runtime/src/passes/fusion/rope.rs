@@ -14,11 +14,11 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 pub(crate) fn rotary(net: &mut Net, _: &PassCx<'_>) -> usize {
-    GraphRewriter::replacing(net, |rewriter, node| transposed(rewriter, node))
+    GraphRewriter::replacing(net, |rewriter, node| embedding(rewriter, node))
 }
 
 /// The rotary embedding that ends in this Add.
-fn transposed(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
+fn embedding(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     let (x, cos, sin) = either_way(node, Kind::Add).find_map(|[straight, crossed]| {
         let (x, sin) = either_way(rewriter.only_for(crossed)?, Kind::Multiply)
             .find_map(|[halves, sin]| Some((exchanged(rewriter, halves)?, sin)))?;

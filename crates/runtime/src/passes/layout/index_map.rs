@@ -75,14 +75,15 @@ impl Map {
                 (run, bytes.chunks_exact(WIDTH).map(word).collect())
             }
             Movement::Copies(copies) => {
-                let own = copies.iter().filter(|(_, to, _)| *to == output);
-                let run = own.clone().fold(gcd(self.run, count), |n, c| gcd(n, c.2.granularity()));
-                if own.clone().any(|(from, ..)| *from != 0) {
+                let own = copies.iter().filter(|copy| copy.output == output);
+                let run =
+                    own.clone().fold(gcd(self.run, count), |n, c| gcd(n, c.plan.granularity()));
+                if own.clone().any(|copy| copy.input != 0) {
                     return None;
                 }
                 let table = self.table(run, count)?;
                 let mut runs = vec![0u32; count / run];
-                own.for_each(|c| c.2.in_runs(run).run(Threads::single(), &table, &mut runs));
+                own.for_each(|c| c.plan.in_runs(run).run(Threads::single(), &table, &mut runs));
                 (run, runs)
             }
         };
@@ -142,7 +143,8 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::movement::{Copy, movement};
+    use crate::kernel::Copy;
+    use crate::kernel::movement::movement;
     use ir::ElementType::F32;
     use kernels::copy::CopyPlan;
 

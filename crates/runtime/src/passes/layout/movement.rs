@@ -210,7 +210,7 @@ impl Chains {
             [(attention.rows, attention.depth), (terms, attention.depth), (terms, attention.width)];
         for (i, (rows, columns)) in matrices.into_iter().enumerate() {
             let map = self.maps.get(&inputs[i]).filter(|m| m.copies > 0);
-            // A row that is shared by all has stride 0, so the map has no stride to give.
+            // All heads share one row (stride 0), which a strided map cannot express.
             let one = attention.strides[i] == 0 && rows > 1;
             let Some(map) = map.filter(|_| !one) else { continue };
             let Some((starts, stride)) = placed(map, &at[i], rows, columns) else { continue };
@@ -260,7 +260,7 @@ impl Chains {
     }
 }
 
-/// The kernel of a node that moves elements of f32 and does nothing else. It may insert zeros.
+/// The kernel of a node whose output consists of f32 elements of its input and of zeros.
 fn moving(net: &Net, node: &Node) -> Option<Box<dyn Kernel>> {
     let moves = match node.op() {
         Some(op) => op.traits().pure && op.traits().moves == InputSet::one(0),

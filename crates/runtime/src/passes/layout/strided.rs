@@ -2,7 +2,7 @@
 //! transposing, reshaping and cutting that.
 
 use crate::graph::net::ValueId;
-use crate::kernel::{Kernel, Movement, Reuse};
+use crate::kernel::{Copy, Kernel, Movement, Reuse};
 use kernels::copy::CopyPlan;
 use smallvec::{SmallVec, smallvec};
 
@@ -41,7 +41,7 @@ impl Strided {
             return self.part(view.offset / size_of::<f32>(), count);
         }
         let Movement::Copies(copies) = kernel.movement()? else { return None };
-        let [(0, 0, plan)] = copies[..] else { return None };
+        let [Copy { input: 0, output: 0, plan }] = copies else { return None };
         let (sizes, order) = plan.as_transposition()?;
         let split = self.split(&sizes)?;
         let mut moved = Strided { axes: Axes::new(), copies: self.copies + 1, ..*self };
@@ -103,8 +103,8 @@ impl Strided {
         Some(cut)
     }
 
-    /// The copy that makes the value at once, if what lies side by side in the source stays near
-    /// each other: only then is it as fast as the copies one by one.
+    /// The copy that makes the value at once, if neighbours in the source stay on one of the last
+    /// two axes: only then is it as fast as the copies one by one.
     pub(crate) fn plan(&self) -> Option<CopyPlan> {
         let near = self.axes.iter().rev().take(2).any(|(_, stride)| *stride == 1);
         let (sizes, strides): (Vec<usize>, Vec<isize>) =

@@ -14,8 +14,9 @@ use smallvec::smallvec;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Constants of up to this many elements are converted at compile time.
-const CONVERTED_AT_COMPILE_ELEMENTS: usize = 1 << 16;
+/// Constants of up to this many elements are converted at compile time: less than a megabyte, so
+/// that a process which runs once does not convert weights that it would also convert as it runs.
+pub(super) const CONVERTED_AT_COMPILE_ELEMENTS: usize = 1 << 16;
 
 /// The most operations between a constant and the Convert of what is computed from it.
 const MOST_OPERATIONS: usize = 64;

@@ -1,6 +1,6 @@
-//! Depthwise convolutions of data that are stored quantized, by integer filters: they run in
-//! integers, too. Unlike other convolutions, they may have quantization parameters for each channel
-//! of the data, since a sum is of one channel.
+//! Depthwise convolutions of quantized data with integer filters run in integers. Unlike other
+//! convolutions they may have quantization parameters for each channel of the data: each sum is of
+//! one channel.
 
 use crate::fused::convolution::ChannelsLast;
 use crate::fused::quantized::{IntegerConvolution, IntegerInput, Reads};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// each channel.
 pub(super) fn in_integers(net: &mut Net, node: &Node, params: &[QuantParams]) -> Option<Node> {
     let conv = node.fused::<ChannelsLast>().filter(|conv| !conv.gives_means)?;
-    // Other functions are called for rows, of which f32 convolutions have longer ones.
+    // Other functions are called once for each row, and the rows of f32 convolutions are longer.
     let is_called = |op: &PostOp| matches!(op, PostOp::Apply(f) if !stays_in_registers(*f));
     if conv.post_ops.iter().any(is_called) {
         return None;

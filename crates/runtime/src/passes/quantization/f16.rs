@@ -6,6 +6,7 @@
 use crate::graph::net::{Net, Node, Operation, Value, ValueId};
 use crate::graph::rewriter::GraphRewriter;
 use crate::passes::context::PassCx;
+use crate::passes::quantization::decompress::CONVERTED_AT_COMPILE_ELEMENTS;
 use crate::tensor::Tensor;
 use crate::tensor::convert::convert_tensor;
 use crate::tensor::fact::in_f32;
@@ -15,9 +16,6 @@ use infer::ops::variable::Variable;
 use infer::{Fact, infer_op};
 use ir::ElementType::{self, F16, F32};
 use std::collections::{HashMap, HashSet};
-
-/// Constants of up to this many elements are converted at compile time.
-const CONVERTED_AT_COMPILE_ELEMENTS: usize = 1 << 16;
 
 /// Promotes the f16 part of the graph to f32.
 pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
@@ -56,8 +54,8 @@ pub(crate) fn widen(net: &mut Net, cx: &PassCx<'_>) -> usize {
     changes
 }
 
-/// Computes operations with both f16 and f32 inputs in f32, since their kernels take one type. A
-/// result of type f16 is rounded once.
+/// Computes operations with inputs of f32 and of another real type in f32, since their kernels take
+/// one type. A result of the other type is rounded once.
 pub(crate) fn mixed(net: &mut Net, _: &PassCx<'_>) -> usize {
     GraphRewriter::over(net, |rewriter, mut node| {
         let rounded =

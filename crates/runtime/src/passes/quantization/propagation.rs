@@ -28,8 +28,13 @@ use std::sync::Arc;
 /// The quantization of a value that is stored as u8.
 #[derive(Clone, Copy)]
 enum Bytes {
-    /// One FakeQuantize: its quantizer, the scale, and the value that 0 stands for.
-    Uniform(Quantizer, f32, f32),
+    /// One FakeQuantize.
+    Uniform {
+        quantizer: Quantizer,
+        scale: f32,
+        /// The value that 0 stands for.
+        low: f32,
+    },
     /// Parameters per channel, which this value holds.
     Columns(ValueId),
 }
@@ -112,7 +117,9 @@ fn stored_as_bytes(net: &Net, columns: &Columns) -> Vec<Option<Bytes>> {
 fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
     if let Some(conv) = node.fused::<IntegerConvolution>() {
         return match *conv.post_ops.last()? {
-            PostOp::Quantize { to, scale, low } => Some(Bytes::Uniform(to, scale, low)),
+            PostOp::Quantize { to: quantizer, scale, low } => {
+                Some(Bytes::Uniform { quantizer, scale, low })
+            }
             PostOp::QuantizeColumns(columns) => {
                 Some(Bytes::Columns(*node.inputs.get(columns.input)?))
             }
@@ -121,10 +128,14 @@ fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
     }
     if let Some(conv) = node.fused::<ChannelsLast>().filter(|c| c.is_depthwise()) {
         let PostOp::Quantize { to, scale, low } = *conv.post_ops.last()? else { return None };
-        return Some(Bytes::Uniform(to, scale, low));
+        return Some(Bytes::Uniform { quantizer: to, scale, low });
     }
     if let Some(rounding) = rounding(net, node) {
-        return Some(Bytes::Uniform(rounding.to, rounding.scale, rounding.low));
+        return Some(Bytes::Uniform {
+            quantizer: rounding.to,
+            scale: rounding.scale,
+            low: rounding.low,
+        });
     }
     let quant_params = |v: &ValueId| net.values[*v].quant_params;
     let own = quant_params(node.outputs.first()?)?;
@@ -133,9 +144,10 @@ fn possible(net: &Net, all: &[Option<Bytes>], node: &Node) -> Option<Bytes> {
     let are_alike = data.iter().all(|v| quant_params(v) == Some(own));
     let bytes = bytes_of(all, *first).filter(|_| are_alike)?;
     let is_alike = |v: &ValueId| match (bytes_of(all, *v), bytes) {
-        (Some(Bytes::Uniform(_, scale, low)), Bytes::Uniform(_, own_scale, own_low)) => {
-            (scale, low) == (own_scale, own_low)
-        }
+        (
+            Some(Bytes::Uniform { scale, low, .. }),
+            Bytes::Uniform { scale: own_scale, low: own_low, .. },
+        ) => (scale, low) == (own_scale, own_low),
         _ => false,
     };
     others.iter().all(is_alike).then_some(bytes)
@@ -169,7 +181,7 @@ fn accepts(
         // With other parameters, the convolution quantizes the f32 values itself.
         let is_data = |i: usize| conv.accepts_quantized(i, net.values[value].quant_params);
         let is_added = |i| conv.post_ops.contains(&PostOp::Add(Operand::Matrix(i)));
-        let are_uniform = matches!(bytes, Bytes::Uniform(..));
+        let are_uniform = matches!(bytes, Bytes::Uniform { .. });
         return are_uniform && places.all(|i| is_data(i) || is_added(i));
     }
     if let Some(conv) = node.fused::<ChannelsLast>() {
@@ -209,7 +221,7 @@ fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -
             conv = conv.with_quantized_input(node.inputs.len())?;
             node.inputs.push(parameters(net, bytes, conv.conv.inputs)?);
         }
-        if let Some(Bytes::Uniform(to, ..)) = written {
+        if let Some(Bytes::Uniform { quantizer: to, .. }) = written {
             conv.post_ops.pop();
             conv.writes = Some(to);
         }
@@ -221,7 +233,7 @@ fn on_bytes(net: &mut Net, all: &[Option<Bytes>], i: usize, columns: &Columns) -
         let count = *net.sizes(*node.outputs.first()?)?.last()?;
         node.inputs.truncate(1);
         let writes = match written? {
-            Bytes::Uniform(to, ..) => Quantize::Uniform(to),
+            Bytes::Uniform { quantizer: to, .. } => Quantize::Uniform(to),
             Bytes::Columns(parameters) => {
                 node.inputs.push(parameters);
                 Quantize::Columns(QuantizerInput { input: 1, most: columns.get(&i)?.1 })
@@ -246,7 +258,7 @@ fn reading(
     }
     for op in &mut conv.post_ops {
         match (*op, bytes) {
-            (PostOp::Add(Operand::Matrix(at)), Bytes::Uniform(_, scale, low))
+            (PostOp::Add(Operand::Matrix(at)), Bytes::Uniform { scale, low, .. })
                 if node.inputs[at] == value =>
             {
                 *op = PostOp::AddQuantized { values: at, scale, low };
@@ -262,7 +274,7 @@ fn reading(
 fn quant_params(net: &Net, node: &Node, bytes: Bytes) -> Option<Vec<QuantParams>> {
     let channels = node.fused::<ChannelsLast>()?.conv.inputs;
     match bytes {
-        Bytes::Uniform(_, scale, low) => {
+        Bytes::Uniform { scale, low, .. } => {
             Some(vec![QuantParams::new(low.into(), scale.into())?; channels])
         }
         Bytes::Columns(parameters) => {
@@ -277,7 +289,7 @@ fn quant_params(net: &Net, node: &Node, bytes: Bytes) -> Option<Vec<QuantParams>
 fn parameters(net: &mut Net, bytes: Bytes, channels: usize) -> Option<ValueId> {
     match bytes {
         Bytes::Columns(parameters) => Some(parameters),
-        Bytes::Uniform(to, scale, low) => {
+        Bytes::Uniform { quantizer: to, scale, low } => {
             let all = ColumnQuantizers::alike(to, (scale, low), channels);
             Some(net.add(Value::known(Tensor::from_vec(&[all.len()], all).ok()?)))
         }
