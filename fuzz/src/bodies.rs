@@ -38,17 +38,31 @@ impl Growth<'_> {
         self.add(("If", "opset8"), &[], &[condition, x], bodies.to_vec(), 1)
     }
 
-    /// A Loop that runs its body several times on a value.
+    /// A Loop that runs its body several times on a value, which it may make twice as long. How
+    /// often, a run alone may know.
     fn repetition(&mut self) -> Option<()> {
         let x = self.any_real()?;
         let times = self.c.below(4);
         let (count, always) = (self.number(times as f32, ElementType::I64)?, self.truth()?);
-        let graph = self.body(&x.fact, 1, 1);
+        let grows = self.is_late() && self.c.flag();
+        let graph = if grows { self.twice(&x.fact) } else { self.body(&x.fact, 1, 1) };
         let (parameter, result) = (graph.parameters()[0], graph.results()[0]);
         let (inputs, outputs) = (vec![entry(2, parameter)], vec![entry(3, result)]);
         let back_edges = vec![(result as u64, parameter as u64)];
         let body = Body { role: Role::Body, graph, inputs, outputs, back_edges };
         self.add(("Loop", "opset5"), &[], &[count, always, x], vec![body], 1)
+    }
+
+    /// A body that concatenates its input with itself.
+    fn twice(&mut self, x: &Fact) -> Graph {
+        let rank = x.shape.rank().unwrap_or(1);
+        let mut g = GraphBuilder::new("");
+        let y = g.parameter("p0", x.element_type, &vec!["?"; rank].join(","));
+        let axis = self.c.below(rank).to_string();
+        let layer = g.layer("Concat", "opset1").attribute("axis", &axis);
+        let y = layer.inputs(&[y, y]).output();
+        g.result("r0", y);
+        g.finish().unwrap_or_else(|problems| panic!("{problems:?}"))
     }
 
     /// A TensorIterator along an axis of a value, with a state.

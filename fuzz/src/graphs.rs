@@ -249,6 +249,11 @@ impl Growth<'_> {
         self.broad
     }
 
+    /// Whether a run alone may know some values.
+    pub(super) fn is_late(&self) -> bool {
+        self.late
+    }
+
     /// The number of operations.
     pub(super) fn count(&self) -> usize {
         self.kinds.len()
@@ -511,7 +516,8 @@ impl Growth<'_> {
             "perm" => {
                 let mut order: Vec<i64> = (0..rank as i64).collect();
                 (0..rank).for_each(|i| order.swap(i, self.c.below(rank)));
-                order
+                // Without an order all axes are reversed.
+                if self.c.once_in(6) { Vec::new() } else { order }
             }
             "pads" => each(3, &mut self.c),
             "sizes" => own.iter().map(|size| self.c.of(&[*size as i64, 2, 1, 3])).collect(),
@@ -519,7 +525,8 @@ impl Growth<'_> {
             "split" => {
                 let size = own.get(1).copied().unwrap_or(2);
                 let part = self.c.below(size + 1);
-                vec![part as i64, (size - part) as i64]
+                let rest = if self.c.once_in(3) { -1 } else { (size - part) as i64 };
+                vec![part as i64, rest]
             }
             numbers => {
                 let numbers = numbers.strip_prefix('#')?;

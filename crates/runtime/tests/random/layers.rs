@@ -178,10 +178,14 @@ pub(crate) fn quantised(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Val
     net.rounds = true;
     let y = rounded(net, x, c);
     let windows: Vec<Windows> = (2..x.rank()).map(|_| Windows::choose(c)).collect();
-    let depthwise = c.below(3) == 2;
     let channels = x.sizes[1];
-    let own = if depthwise { vec![channels, 1, 1] } else { vec![c.of(&[16, 40, 24]), channels] };
-    let y = convolved_by(net, &y, &windows, &own, depthwise, |net, dims, terms| {
+    let each = c.of(&[4, 8]);
+    let own = match c.below(4) {
+        2 => vec![channels, 1, 1],
+        3 if channels.is_multiple_of(each) => vec![channels / each, c.of(&[each, 1, 3]), each],
+        _ => vec![c.of(&[16, 40, 24]), channels],
+    };
+    let y = convolved_by(net, &y, &windows, &own, own.len() == 3, |net, dims, terms| {
         let count: usize = dims.iter().product();
         let bytes: Vec<u8> = noise(count, 5).iter().map(|v| (v * 127.0) as i8 as u8).collect();
         let sizes: Vec<u64> = dims.iter().map(|size| *size as u64).collect();

@@ -40,13 +40,20 @@ pub(crate) fn with_constant(net: &mut Net, x: &Value, c: &mut Choices) -> Option
     Some(net.binary(kind, x, other))
 }
 
-/// Broadcast as in Caffe and PaddlePaddle: the second input begins at an axis of the first.
+/// Broadcast as in Caffe and PaddlePaddle: the second input begins at an axis of the first, or
+/// ends with it. It may end with sizes of 1.
 pub(crate) fn aligned(net: &mut Net, x: &Value, c: &mut Choices) -> Option<Value> {
     let axis = c.below(x.rank());
     let count = 1 + c.below(x.rank() - axis);
-    let other = net.between(&x.sizes[axis..axis + count], -1.2, 1.6);
+    let is_last = axis + count == x.rank() && c.flag();
+    let mut sizes = x.sizes[axis..axis + count].to_vec();
+    if c.below(3) == 1 {
+        sizes[count - 1] = 1;
+    }
+    let other = net.between(&sizes, -1.2, 1.6);
     let kind = c.of(&["Add", "Multiply", "Subtract"]);
-    let attributes = [("auto_broadcast", "pdpd"), ("axis", &*axis.to_string())];
+    let axis = if is_last { "-1".to_owned() } else { axis.to_string() };
+    let attributes = [("auto_broadcast", "pdpd"), ("axis", &*axis)];
     Some(net.op((kind, "opset1"), &attributes, &[x.port, other], &x.sizes))
 }
 
