@@ -63,6 +63,23 @@ fn outputs_of_groups_keep_their_order() {
     check(&g.finish().unwrap(), &[1, 64, 4, 4], 0.02, &steps);
 }
 
+/// A FakeQuantize that runs before a Reshape may have limits of more axes than its data there.
+#[test]
+fn limits_may_have_more_axes() {
+    let mut g = GraphBuilder::new("limits");
+    let x = g.parameter("x", F32, "5,16");
+    let filters = constant(&mut g, &[16, 4], 2);
+    let y = binary(&mut g, "MatMul", x, filters);
+    let y = with_ints(&mut g, "Reshape", y, &[5, 1, 2, 2]);
+    let [low, high] = [-1.28, 1.27].map(|limit| g.constant_f32(&[1, 1, 1, 1], &[limit]));
+    let layer = g.layer("FakeQuantize", "opset1").attribute("levels", "256");
+    let y = layer.inputs(&[y, low, high, low, high]).output();
+    g.result("y", y);
+    let steps = ["matmul", "fake"];
+    // Values halfway between two quantized values may round to the other one.
+    check(&g.finish().unwrap(), &[5, 16], 0.02, &steps);
+}
+
 /// Branches that become one convolution may read a constant, which nothing else reads.
 #[test]
 fn branches_may_read_a_constant() {

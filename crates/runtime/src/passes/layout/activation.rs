@@ -5,13 +5,14 @@
 
 use crate::fused::hard_swish::HardSwish;
 use crate::graph::net::{Net, Node, Value, ValueId};
-use crate::graph::pattern::seen;
+use crate::graph::pattern::{number, seen};
 use crate::graph::rewriter::GraphRewriter;
 use crate::ops::unary::function;
 use crate::passes::context::PassCx;
 use crate::passes::fusion::post_ops::takes_post_ops;
 use crate::passes::layout::movement::{is_movement, is_nearest};
 use crate::passes::quantization::lowering::rounding;
+use crate::tensor::Tensor;
 use infer::ops::binary::Binary;
 use infer::ops::unary::Unary;
 use smallvec::smallvec;
@@ -93,6 +94,13 @@ fn hoisted(rewriter: &mut GraphRewriter<'_>, mut node: Node, chain: &[ValueId]) 
     let mut movements: Vec<Node> = chain.iter().filter_map(|v| rewriter.take(*v)).collect();
     let (last, layer) = (std::mem::take(&mut node.outputs), node.layer);
     node.inputs[0] = source;
+    // Limits may have more axes than the data have here.
+    for limit in node.inputs.iter_mut().skip(1) {
+        let scalar = number(rewriter.net, *limit).map(|limit| Tensor::from_vec(&[], vec![limit]));
+        if let Some(Ok(scalar)) = scalar {
+            *limit = rewriter.add(Value::known(scalar));
+        }
+    }
     let quant_params = last.first().and_then(|v| rewriter.net.values[*v].quant_params);
     let like = |rewriter: &mut GraphRewriter<'_>, value: ValueId| {
         let fact = rewriter.net.values[value].fact.clone();
