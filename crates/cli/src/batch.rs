@@ -32,7 +32,7 @@ pub struct BatchArgs {
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = [
         "input", "text", "random", "explain", "profile", "state", "save_state", "expect", "dump",
-        "dump_all", "compare_steps", "nan_check", "draw",
+        "dump_all", "save_inputs", "compare_steps", "nan_check", "draw",
     ])]
     pub batch_dir: Option<PathBuf>,
 }

@@ -32,9 +32,10 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let model = locate::model_file(&args.model);
     let (graph, load) = timed(|| locate::read(&model).or_exit(Exit::Model));
     let graph = graph?;
-    files_are_apart(&model, args, &graph)?;
-    let steps = if is_case {
-        Case::open(&args.model).and_then(|c| c.inputs(&graph)).or_exit(Exit::Input)?
+    let case = is_case.then(|| Case::open(&args.model)).transpose().or_exit(Exit::Input)?;
+    files_are_apart(&model, args, (&graph, case.as_ref()))?;
+    let steps = if let Some(case) = &case {
+        case.inputs(&graph).or_exit(Exit::Input)?
     } else {
         vec![inputs(&graph, args)?]
     };
@@ -87,7 +88,11 @@ fn files_are_fit(args: &BenchArgs) -> Result<(), Failure> {
 }
 
 /// Refuses to write over a file that is read.
-fn files_are_apart(model: &Path, args: &BenchArgs, graph: &Graph) -> Result<(), Failure> {
+fn files_are_apart(
+    model: &Path,
+    args: &BenchArgs,
+    (graph, case): (&Graph, Option<&Case>),
+) -> Result<(), Failure> {
     let written: Vec<&Path> = args.trace.iter().chain(&args.html).map(PathBuf::as_path).collect();
     if written.is_empty() {
         return Ok(());
@@ -95,6 +100,7 @@ fn files_are_apart(model: &Path, args: &BenchArgs, graph: &Graph) -> Result<(), 
     let declared = Declared::new(graph, &args.common.shape)?;
     let mut read = out::of_model(model).to_vec();
     read.extend(bind::input_files(&args.input, &declared).map(|file| ("an input", file)));
+    read.extend(case.into_iter().flat_map(Case::files));
     out::keep_apart(&written, &read).or_exit(Exit::Usage)
 }
 

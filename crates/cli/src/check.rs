@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     out::leave_room_for_report(args.json, args.sarif.iter().map(PathBuf::as_path))?;
     let model = locate::model_file(&args.model);
+    files_are_apart(args, &model).or_exit(Exit::Usage)?;
     // With `--memory` the heap is that of a run, which is told.
     if args.memory {
         memory::prefer_large_heap_for(&model);
@@ -89,6 +90,15 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         }
     }
     Ok(if ok { Exit::Good } else { Exit::Failed })
+}
+
+/// Refuses to write the report over the model or over what `--fix` writes.
+fn files_are_apart(args: &CheckArgs, model: &Path) -> anyhow::Result<()> {
+    let Some(report) = &args.sarif else { return Ok(()) };
+    let bin = args.output.as_ref().map(|path| path.with_extension("bin"));
+    let written = [Some(report), args.output.as_ref(), bin.as_ref()];
+    let written: Vec<&Path> = written.into_iter().flatten().map(PathBuf::as_path).collect();
+    out::keep_apart(&written, &out::of_model(model))
 }
 
 /// What the inputs are by `--shape` and `--range`.

@@ -137,11 +137,17 @@ pub(crate) fn keep_apart(written: &[&Path], read: &[Read]) -> Result<()> {
             ensure!(first != *path, "{} would be written twice", path.display());
             bail!("{} is {}, which would be written twice", path.display(), first.display());
         }
-        if let Some((what, _)) = read.iter().find(|(_, file)| place(file) == places[i]) {
+        if let Some((what, _)) = read.iter().find(|(_, file)| replaces(&places[i], &place(file))) {
             bail!("{} is {what}, which would be overwritten; give another name", path.display());
         }
     }
     Ok(())
+}
+
+/// Whether writing a file replaces one that is read, by itself or as an array of a directory.
+fn replaces(written: &Path, read: &Path) -> bool {
+    let is_array = || written.extension().is_some_and(|e| e == "npy") && written.exists();
+    written == read || written.parent() == Some(read) && is_array()
 }
 
 /// Whether two paths lead to one file.

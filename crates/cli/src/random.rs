@@ -17,14 +17,14 @@ pub struct RandomArgs {
     /// names such as attention_mask, position_ids and beam_idx ask for.
     #[arg(long)]
     pub random: bool,
-    /// What makes random values others.
+    /// Seed of the random values.
     #[arg(long, value_name = "N", requires = "random", default_value_t = 0)]
     pub seed: u64,
     /// Random values of an input from LO up to HI; integers may be HI, others are below.
     #[arg(long, value_name = "NAME=LO:HI", requires = "random")]
     pub range: Vec<Range>,
-    /// Where the inputs of the run go.
-    #[arg(long, value_name = "FILE.npz", requires = "random")]
+    /// Where the inputs of the run go, given or random.
+    #[arg(long, value_name = "FILE.npz")]
     pub save_inputs: Option<PathBuf>,
 }
 
@@ -115,10 +115,29 @@ impl Fill {
     }
 }
 
-/// Fills the inputs that are not there, and writes all of them where the flags say so.
+/// The inputs of a run: those given and random ones for others, written where the flags say so.
 ///
 /// # Errors
-/// When a range is for no input, a shape is open, or the file cannot be written.
+/// As [`fill`]; when an input is missing, or the file cannot be written.
+pub(crate) fn complete(
+    args: &RandomArgs,
+    mut tensors: Vec<Option<Tensor>>,
+    declared: &Declared,
+) -> Result<Vec<Tensor>, Failure> {
+    fill(args, &mut tensors, declared)?;
+    let tensors = bind::complete(tensors, declared).or_exit(Exit::Usage)?;
+    if let Some(path) = &args.save_inputs {
+        let names = bind::array_names(&declared.ports);
+        let arrays: Vec<_> = names.into_iter().zip(tensors.iter().cloned()).collect();
+        npz::write(path, &arrays).or_exit(Exit::Input)?;
+    }
+    Ok(tensors)
+}
+
+/// Fills the inputs that are not there.
+///
+/// # Errors
+/// When a range is for no input, or a shape is open.
 pub(crate) fn fill(
     args: &RandomArgs,
     tensors: &mut [Option<Tensor>],
@@ -137,10 +156,7 @@ pub(crate) fn fill(
         let made = make(args.seed, port, ranges[port], declared);
         *tensor = Some(made.with_context(|| format!("input \"{name}\"")).or_exit(Exit::Usage)?);
     }
-    let Some(path) = &args.save_inputs else { return Ok(()) };
-    let names = bind::array_names(&declared.ports);
-    let arrays: Vec<_> = names.into_iter().zip(tensors.iter().flatten().cloned()).collect();
-    npz::write(path, &arrays).or_exit(Exit::Input)
+    Ok(())
 }
 
 fn make(seed: u64, port: usize, range: Option<Fill>, declared: &Declared) -> Result<Tensor> {

@@ -86,9 +86,9 @@ pub(crate) fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     let layer = graph.layers().get(position).context("no such layer").or_exit(Exit::Usage)?;
     can_be_packed(layer, &args.output).or_exit(Exit::Usage)?;
     let declared = Declared::new(&graph, &args.shape)?;
-    let mut given = bind::given_inputs(&args.given(), &declared)?;
-    random::fill(&args.random, &mut given, &declared)?;
-    let tensors = bind::complete(given, &declared).or_exit(Exit::Usage)?;
+    files_are_apart(args, &model, &declared).or_exit(Exit::Usage)?;
+    let given = bind::given_inputs(&args.given(), &declared)?;
+    let tensors = random::complete(&args.random, given, &declared)?;
     let facts = infer::propagate(&graph, &run::given(&tensors, &[])).or_exit(Exit::Model)?;
     let only = HashSet::from([position]);
     let part = extract::part(&graph, &facts, &only, &only)?;
@@ -123,6 +123,15 @@ pub(crate) fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     );
     Written::new(&args.output, &part, &graph).tell(args.json, &text)?;
     Ok(Exit::Good)
+}
+
+/// Refuses to write the inputs over a file that is read.
+fn files_are_apart(args: &ReproArgs, model: &Path, declared: &Declared) -> Result<()> {
+    let Some(path) = &args.random.save_inputs else { return Ok(()) };
+    let mut read = out::of_model(model).to_vec();
+    read.extend(bind::input_files(&args.input, declared).map(|file| ("an input", file)));
+    read.extend(args.reference.iter().map(|file| ("the reference", file.clone())));
+    out::keep_apart(&[path], &read)
 }
 
 /// Endings of files: who gives one of them expects no directory.

@@ -130,11 +130,10 @@ impl<'a> Job<'a> {
 
     /// The inputs, given or random.
     fn inputs(&self) -> Result<Vec<Tensor>, Failure> {
-        let mut given = bind::given_inputs(&self.args.given(), &self.declared)?;
-        // It writes --save-inputs.
+        let given = bind::given_inputs(&self.args.given(), &self.declared)?;
+        // That of --save-inputs is written here.
         self.files_are_apart().or_exit(Exit::Usage)?;
-        random::fill(&self.args.random, &mut given, &self.declared)?;
-        bind::complete(given, &self.declared).or_exit(Exit::Usage)
+        random::complete(&self.args.random, given, &self.declared)
     }
 
     /// Whether no file is written twice or is one of those that are read. Only `--save-state` may
@@ -154,7 +153,9 @@ impl<'a> Job<'a> {
         read.extend(inputs.map(|file| ("an input", file)));
         let expected = Expected::files(&args.expect, &self.ports);
         read.extend(expected.map(|file| ("what is expected", file)));
+        read.extend(bind::text_files(&args.text).map(|file| ("an input", file)));
         read.extend(args.top.labels.iter().map(|file| ("the labels", file.clone())));
+        read.extend(args.look.compare_steps.iter().map(|file| ("the reference", file.clone())));
         let goes_on = |state: &&PathBuf| {
             args.save_state.as_ref().is_some_and(|saved| out::is_same(saved, state))
         };

@@ -20,6 +20,15 @@ pub fn input_files(args: &[OsString], declared: &Declared) -> impl Iterator<Item
     args.iter().map(|arg| split(arg, &declared.ports).1.to_owned())
 }
 
+/// The files that `--text` flags name.
+pub fn text_files(args: &[String]) -> impl Iterator<Item = PathBuf> {
+    let file = |arg: &String| {
+        let file = arg.strip_prefix('@').or_else(|| Some(arg.split_once("=@")?.1));
+        file.map(PathBuf::from)
+    };
+    args.iter().filter_map(file)
+}
+
 /// What the flags say about inputs.
 pub struct Given<'a> {
     /// `--input`.

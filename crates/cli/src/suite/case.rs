@@ -73,6 +73,17 @@ impl Case {
         steps.iter().map(|step| self.read_inputs(step, &declared)).collect()
     }
 
+    /// The files that it consists of, which nothing else may overwrite.
+    pub fn files(&self) -> Vec<out::Read> {
+        let mut files = files_of(&self.dir);
+        for step in self.runs.iter().flatten() {
+            files.extend(step.inputs.iter().map(|file| ("an input", self.dir.join(file))));
+            let goldens = step.expected.iter();
+            files.extend(goldens.map(|e| ("what is expected", self.dir.join(&e.file))));
+        }
+        files
+    }
+
     fn read_inputs(&self, step: &Step, declared: &Declared) -> Result<Vec<Tensor>> {
         let (given, taken) = (step.inputs.len(), declared.types.len());
         ensure!(
@@ -188,6 +199,9 @@ impl Test for Case {
                 let golden = npy::read(&path, got.element_type(), Cast::Never);
                 let same = golden.and_then(|golden| compare(got, &golden, expected.tolerance));
                 if let Err(change) = same {
+                    let inputs = step.inputs.iter().map(|file| ("an input", self.dir.join(file)));
+                    let read: Vec<_> = files_of(&self.dir).into_iter().chain(inputs).collect();
+                    out::keep_apart(&[&path], &read)?;
                     out::write_whole(&path, |file| npy::write(got, file))?;
                     changes.push(format!("{}: {change:#}", expected.file));
                 }
@@ -196,6 +210,13 @@ impl Test for Case {
         })?;
         Ok(changes)
     }
+}
+
+/// The files that every case folder has.
+pub fn files_of(dir: &Path) -> Vec<out::Read> {
+    let mut files = out::of_model(&dir.join("model.xml")).to_vec();
+    files.push(("the description of a case", dir.join("case.json")));
+    files
 }
 
 /// Whether a graph or a body in it has an operation that irrun does not know.

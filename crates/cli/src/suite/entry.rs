@@ -38,6 +38,17 @@ impl Entry<'_> {
         locate::model_file(&self.file.resolve(&self.entry.path))
     }
 
+    /// The files that are read for it, as far as they are known without the model.
+    pub fn files(&self) -> Vec<out::Read> {
+        let mut files = out::of_model(&self.model()).to_vec();
+        let inputs = self.entry.input.iter().map(|arg| bind::split(arg.as_ref(), &[]).1);
+        files.extend(inputs.map(|file| ("an input", self.file.resolve(file))));
+        files.extend(bind::text_files(&self.entry.text).map(|file| ("an input", file)));
+        let golden = self.entry.expect.iter().map(|file| self.file.resolve(file));
+        files.extend(golden.map(|file| ("what is expected", file)));
+        files
+    }
+
     fn ready(&self, runner: &Runner<'_>) -> Result<Ready> {
         let model = self.model();
         let graph = locate::read(&model)?;

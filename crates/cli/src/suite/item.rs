@@ -6,6 +6,7 @@ use super::file::SuiteFile;
 use super::test::Test;
 use crate::args::TestArgs;
 use crate::hint;
+use crate::out;
 use crate::print;
 use crate::text::{Glob, nearest};
 use anyhow::{Result, ensure};
@@ -36,6 +37,20 @@ impl TestItem {
         match self {
             TestItem::Folder(dir) => dir.join("case.json"),
             TestItem::Entry(file, _) => file.path.clone(),
+        }
+    }
+
+    /// The files that are read for it.
+    pub fn files(&self) -> Vec<out::Read> {
+        match self {
+            TestItem::Folder(dir) => {
+                Case::open(dir).map_or_else(|_| case::files_of(dir), |case| case.files())
+            }
+            TestItem::Entry(file, index) => {
+                let mut files = Entry { file, entry: &file.models()[*index] }.files();
+                files.push(("the suite", file.path.clone()));
+                files
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use outcome::{ItemDigests, Outcome, Report, Tested};
 use rayon::prelude::*;
 use runtime::{Options, Threads};
 use schedule::{Memory, Runner};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +57,9 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let memory = limits::max_memory().map(Memory::new);
     let suite = Suite { args, options, memory };
     let files = items.iter().filter_map(|item| suite.digests_of(item)).map(|(file, _)| file);
-    let mut known = DigestFiles::read(files, args.update).or_exit(Exit::Usage)?;
+    let files: BTreeSet<PathBuf> = files.collect();
+    files_are_apart(args, &items, &files).or_exit(Exit::Usage)?;
+    let mut known = DigestFiles::read(files.into_iter(), args.update).or_exit(Exit::Usage)?;
     let tested = suite.run_all(&items, &known)?;
     if args.update {
         for (file, name, lines) in tested.iter().filter_map(|tested| tested.digests.as_ref()) {
@@ -75,6 +78,22 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
         out::write_whole(path, write).or_exit(Exit::Input)?;
     }
     Ok(if report.failed == 0 { Exit::Good } else { Exit::Failed })
+}
+
+/// Refuses to write reports and digests over what the cases consist of.
+fn files_are_apart(args: &TestArgs, items: &[TestItem], digests: &BTreeSet<PathBuf>) -> Result<()> {
+    let mut written: Vec<&Path> = args.junit.iter().map(PathBuf::as_path).collect();
+    if args.update {
+        written.extend(digests.iter().map(PathBuf::as_path));
+    }
+    if written.is_empty() {
+        return Ok(());
+    }
+    let mut read: Vec<_> = items.iter().flat_map(TestItem::files).collect();
+    if !args.update {
+        read.extend(digests.iter().map(|file| ("the digests", file.clone())));
+    }
+    out::keep_apart(&written, &read)
 }
 
 /// What is the same for all cases.

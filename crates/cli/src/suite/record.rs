@@ -55,6 +55,7 @@ pub fn record(args: &TestArgs, dir: &Path, options: &Options) -> Result<Exit, Fa
     let model = locate::model_file(model);
     let graph = locate::read(&model).or_exit(Exit::Model)?;
     let declared = Declared::new(&graph, &[])?;
+    files_are_apart(args, &model, dir, &declared).or_exit(Exit::Usage)?;
     let given = Given { files: &args.input, texts: &[], cast: false, media: &args.media };
     let inputs = bind::read_inputs(&given, &declared)?;
     let plan = run::plan(&graph, &inputs, &[], options)?;
@@ -81,6 +82,23 @@ fn model<'a>(args: &'a TestArgs, dir: &Path) -> Result<&'a Path> {
         dir.display()
     );
     Ok(model)
+}
+
+/// Refuses a folder with another model in it, or with a golden for an input.
+fn files_are_apart(args: &TestArgs, model: &Path, dir: &Path, declared: &Declared) -> Result<()> {
+    for (what, to) in out::of_model(&dir.join("model.xml")) {
+        let from = model.with_extension(to.extension().unwrap_or_default());
+        let is_other = from.exists() && to.exists() && !out::is_same(&from, &to);
+        let shown = to.display();
+        ensure!(!is_other, "{shown} is {what} of another case; give another directory");
+    }
+    for input in bind::input_files(&args.input, declared) {
+        let name = input.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("expected_") {
+            out::keep_apart(&[&dir.join(name)], &[("an input", input)])?;
+        }
+    }
+    Ok(())
 }
 
 fn write(

@@ -47,6 +47,43 @@ fn what_is_read_is_not_overwritten() {
 }
 
 #[test]
+fn reports_overwrite_nothing_that_is_read() {
+    let room = Room::new();
+    for file in ["model.xml", "model.bin"] {
+        room.write(&format!("case/{file}"), &room.read(file));
+    }
+    room.write("case/input_0.npy", &room.read("x.npy"));
+    room.irrun(&format!("{RUN} -o case/expected_0.npy --dump-all steps.npz")).good();
+    room.write("case/case.json", br#"{"inputs": [{}], "outputs": [{}]}"#);
+    room.irrun("test case --junit report.xml").good();
+    for (args, because) in [
+        ("check model.xml --sarif ./model.xml", "./model.xml is the model, which would be"),
+        ("check model.xml --sarif model.bin", "is the weights of the model"),
+        ("check model.xml --fix -o a.xml --sarif a.bin", "would be written twice"),
+        ("test case --junit case/case.json", "is the description of a case"),
+        ("test case --junit case/input_0.npy", "is an input"),
+        ("test case --junit case/expected_0.npy", "is what is expected"),
+        ("test case --update --digests case/model.xml", "is the model"),
+        ("repro model.xml --layer r --random --save-inputs model.xml -o rep", "is the model"),
+        ("repro model.xml --layer r -i x.npy --save-inputs x.npy -o rep", "is an input"),
+        ("bench case --trace case/input_0.npy", "is an input"),
+        ("bench model.xml --html model.html --trace model.bin", "is the weights of the model"),
+        ("model.xml -i x.npy --compare-steps steps.npz --dump-all steps.npz", "is the reference"),
+        ("model.xml -i x.npy --save-inputs x.npy", "is an input"),
+        ("model.xml -i x.npy --expect case -o case/expected_0.npy", "is what is expected"),
+    ] {
+        refused(&room, args, because);
+    }
+    let case = ["case.json", "input_0.npy", "expected_0.npy"].map(|f| room.read(&format!("case/{f}")));
+    assert!(case[0].starts_with(b"{") && case[1..].iter().all(|f| f.starts_with(b"\x93NUMPY")));
+    // What another model lies in is no place for a case of this one.
+    std::fs::remove_file(room.path("case/case.json")).unwrap();
+    refused(&room, "test model.xml --record case -i x.npy", "case/model.xml is the model of another");
+    room.irrun("model.xml -i x.npy --save-inputs in.npz").good();
+    room.irrun("model.xml -i in.npz").good();
+}
+
+#[test]
 fn no_file_is_written_twice() {
     let room = Room::new();
     std::fs::create_dir(room.path("d")).unwrap();
