@@ -306,20 +306,19 @@ impl Diagnostic {
 
     /// The consequences, as text that follows the message; may be empty.
     fn consequences(&self) -> String {
-        let layers = |n: usize| if n == 1 { "1 layer".into() } else { format!("{n} layers") };
         let mut text = String::new();
         if self.alike > 0 {
             let layers = if self.alike == 1 { "layer" } else { "layers" };
-            text.push_str(&format!("; so in {} more {layers}", self.alike));
+            text.push_str(&format!("; same error in {} more {layers}", self.alike));
         }
         if self.behind > 0 {
             let verb = match (self.code, self.behind) {
                 (Code::Declared, 1) => "differs as well",
                 (Code::Declared, _) => "differ as well",
-                (_, 1) => "is not known",
-                (_, _) => "are not known",
+                (_, _) => "not inferred",
             };
-            text.push_str(&format!("; {} behind it {verb}", layers(self.behind)));
+            let layers = if self.behind == 1 { "layer" } else { "layers" };
+            text.push_str(&format!("; {} downstream {layers} {verb}", self.behind));
         }
         text
     }
@@ -330,6 +329,8 @@ impl Diagnostic {
         let place = match self.code {
             // These concern a file, not a line of the XML.
             Code::Unreadable | Code::UnusedWeights | Code::Unproven => String::new(),
+            // So do failures of the whole: of inputs, or of time and memory.
+            code if self.subject.is_none() && code.number() >= Code::Type.number() => String::new(),
             _ => source.place(self.at),
         };
         // Failures that belong to no layer are of no line either.

@@ -46,6 +46,11 @@ impl Causes {
         of_shapes(error) && findings.get(cause).is_some_and(of_shapes)
     }
 
+    /// The finding that leaves inputs of a layer unknown.
+    pub(crate) fn of_inputs(&self, graph: &Graph, layer: usize) -> Option<usize> {
+        first(graph, layer, &self.lost)
+    }
+
     /// Notes the causes that a layer inherits from its inputs.
     pub(crate) fn follow(&mut self, graph: &Graph, layer: usize, outputs: &[Fact]) {
         let differs = first(graph, layer, &self.differs);

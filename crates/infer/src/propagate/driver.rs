@@ -327,7 +327,7 @@ impl<'a> Walk<'a> {
                     let diagnostic = |m| Diagnostic::error(Code::Type, layer.at, m).of(layer);
                     self.findings.extend(differ.map(diagnostic));
                 }
-                self.explain(layer, &mut outputs, reason);
+                self.explain(position, layer, &mut outputs, reason);
                 let mut facts = Vec::new();
                 for (body, diagnostics) in bodies {
                     self.findings.extend(diagnostics.into_iter().map(|p| p.inside(layer)));
@@ -368,8 +368,15 @@ impl<'a> Walk<'a> {
         sources.map(|source| known(source).unwrap_or_else(Fact::unknown)).collect()
     }
 
-    /// Gives this layer as the reason of every unknown dim without one.
-    fn explain(&mut self, layer: &Layer, outputs: &mut [Fact], reason: Option<String>) {
+    /// Gives this layer as the reason of every unknown dim without one, or the one that failed
+    /// before it.
+    fn explain(
+        &mut self,
+        position: usize,
+        layer: &Layer,
+        outputs: &mut [Fact],
+        reason: Option<String>,
+    ) {
         let open = |fact: &Fact| match &fact.shape {
             PartialShape::Unranked(why) => *why == Why::NONE,
             PartialShape::Ranked(dims) => {
@@ -379,6 +386,11 @@ impl<'a> Walk<'a> {
         if !outputs.iter().any(open) {
             return;
         }
+        let failed = || {
+            let cause = self.findings.get(self.causes.of_inputs(self.graph, position)?)?;
+            Some(format!("{} failed ({})", cause.subject.as_ref()?, cause.code))
+        };
+        let reason = reason.or_else(failed);
         let reason = reason.unwrap_or_else(|| "it does not follow from the inputs".to_owned());
         let why = self.context.reason(format!("{}: {reason}", layer.title()));
         for fact in outputs {

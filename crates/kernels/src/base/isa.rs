@@ -145,7 +145,7 @@ pub fn asked_for() -> Result<Option<Isa>, String> {
     let named = Isa::ALL.into_iter().find(|isa| name == isa.name());
     let why = match named {
         Some(isa) if isa.is_available() => return Ok(Some(isa)),
-        Some(_) => "which this machine has not got",
+        Some(_) => "which the CPU lacks",
         None => "which is no instruction set",
     };
     let there = Isa::ALL.into_iter().filter(|isa| isa.is_available());
