@@ -21,7 +21,8 @@ use crate::semantics::Semantics;
 use crate::shell::{CompletionsArgs, ManArgs};
 use crate::text::Glob;
 use crate::top::TopArgs;
-use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::builder::StyledStr;
+use clap::{Arg, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -110,7 +111,8 @@ pub struct RunArgs {
     /// .safetensors every array by its name.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE")]
     pub input: Vec<OsString>,
-    /// An input of strings: one string, or the lines of a file. Without a name, the next input.
+    /// An input of strings: one string, or the lines of a file; - is standard input. Without a
+    /// name, the next input.
     #[arg(long, value_name = "[NAME|INDEX=]TEXT|@FILE")]
     pub text: Vec<String>,
     /// Where an output goes: an .npy, an .npz or .safetensors for all, or a directory. Without any,
@@ -182,8 +184,8 @@ pub struct CheckArgs {
     /// List every layer, not inputs and outputs only.
     #[arg(long)]
     pub all: bool,
-    /// List the layers whose name matches, with * and ?.
-    #[arg(long, value_name = "GLOB")]
+    /// List the layers whose name or tensor name matches, with * and ?, or that have this id.
+    #[arg(long, value_name = "GLOB|ID")]
     pub only: Option<Glob>,
     /// Shapes to use in place of those the model declares.
     #[arg(long, value_name = "NAME[1,3,?,?]")]
@@ -198,7 +200,8 @@ pub struct CheckArgs {
     #[arg(long, requires = "range")]
     pub exhaustive: bool,
     /// Write shapes as expressions of the open sizes of the inputs, or of the names in --shape.
-    #[arg(long, conflicts_with_all = ["set", "range"])]
+    #[arg(long)]
+    #[arg(conflicts_with_all = ["set", "range", "sarif", "fix", "output", "lint", "weights"])]
     pub symbolic: bool,
     /// Say what is odd as well: dead layers, constants that are there twice, ranges of the .bin
     /// that none has or two share, conversions that lose precision.
@@ -231,11 +234,14 @@ pub struct CheckArgs {
 
 /// Running case folders.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "Examples:
   irrun test cases
   irrun test model.xml --record cases/first --input x.npy
   irrun test cases --digests model.digests --update
-  irrun test irrun.toml --tag small --junit report.xml --github")]
+  irrun test irrun.toml --tag small --junit report.xml --github",
+    mut_args(for_record)
+)]
 pub struct TestArgs {
     /// Directories to search for case folders and irrun.toml, or suite files.
     #[arg(value_name = "DIR|SUITE.toml", required = true)]
@@ -271,11 +277,10 @@ pub struct TestArgs {
     /// With --record: an input, as for running.
     #[arg(short, long, value_name = "[NAME|INDEX=]FILE", requires = "record")]
     pub input: Vec<OsString>,
-    /// With --record: how pictures are read.
+    /// How pictures are read.
     #[command(flatten)]
     pub media: PictureArgs,
-    /// With --record: how far outputs may be from what is recorded; 1e-4 and 1e-5 for real numbers
-    /// without it.
+    /// How far outputs may be from what is recorded; 1e-4 and 1e-5 for real numbers without it.
     #[command(flatten)]
     pub tolerance: ToleranceArgs,
     /// Put what the models give now in place of goldens that differ, and print what changed.
@@ -305,6 +310,17 @@ pub struct TestArgs {
     pub json: bool,
 }
 
+/// Flags that other commands share, where they are for recording alone.
+fn for_record(arg: Arg) -> Arg {
+    let ids = ["rtol", "atol", "mean", "scale", "channels"];
+    let help = arg.get_help().filter(|_| ids.contains(&arg.get_id().as_str()));
+    let Some(help) = help.map(ToString::to_string) else { return arg };
+    let mut rest = help.chars();
+    let first = rest.next().map(|c| c.to_ascii_lowercase());
+    let help: String = "With --record: ".chars().chain(first).chain(rest).collect();
+    arg.help(StyledStr::from(help))
+}
+
 /// Measuring a model.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -331,7 +347,7 @@ pub struct BenchArgs {
     #[arg(allow_negative_numbers = true)]
     pub runs: usize,
     /// Runs before them.
-    #[arg(long, value_name = "W", default_value_t = 3, value_parser = warmup)]
+    #[arg(long, value_name = "W", default_value_t = 3, value_parser = whole::<usize>)]
     #[arg(allow_negative_numbers = true)]
     pub warmup: usize,
     /// Sessions that run at the same time, each in a thread of its own, with its share of the
@@ -475,8 +491,20 @@ fn streams(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| (1..=MAX_STREAMS).contains(n)).ok_or_else(wanted)
 }
 
-fn warmup(text: &str) -> Result<usize, String> {
+/// Reads a whole number.
+///
+/// # Errors
+/// What it may be.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "give a whole number from 0 on".to_owned())
+}
+
+/// Reads a number.
+///
+/// # Errors
+/// What it may be.
+pub fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "give a number, such as 0.5".to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

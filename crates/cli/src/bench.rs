@@ -40,8 +40,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
         vec![inputs(&graph, args)?]
     };
     let first = steps.first().ok_or_else(|| usage("the case has no steps"))?;
-    let given = crate::run::given(first, &[]);
-    let (facts, check) = timed(|| infer::propagate(&graph, &given).or_exit(Exit::Model));
+    let (facts, check) = timed(|| crate::run::facts(&graph, first, &[]));
     let facts = facts?;
     let options = Options {
         optimize: !args.no_optimize,
@@ -229,15 +228,10 @@ fn inputs(graph: &Graph, args: &BenchArgs) -> Result<Vec<Tensor>, Failure> {
     if !args.input.is_empty() || !args.media.is_empty() {
         return bind::read_inputs(&args.given(), &declared);
     }
+    declared.have_sizes(|_| true).or_exit(Exit::Usage)?;
     let each = declared.ports.iter().zip(&declared.types).zip(&declared.shapes);
     let made = each.map(|((port, element_type), shape)| {
-        let sizes = shape.sizes().ok_or_else(|| {
-            let name = port.shown();
-            usage(&format!(
-                "input \"{name}\" has the shape {shape}; fix it with --shape, or give a file with \
-                 --input"
-            ))
-        })?;
+        let sizes = shape.sizes().unwrap_or_default();
         let full = || format!("no memory for input \"{}\" of shape {shape}", port.shown());
         let values = made_up(&sizes).ok_or_else(|| usage(&full()))?;
         runtime::convert(&values, *element_type).map_err(|_| {
@@ -369,9 +363,10 @@ impl Measured {
         u32::try_from(self.times.len()).unwrap_or(u32::MAX)
     }
 
-    /// Billions of floating-point operations in a second, of all streams.
+    /// Billions of floating-point operations in a second, of all streams: those of a run by the
+    /// throughput.
     fn gflops(&self) -> f64 {
-        (self.flops * self.streams as f64 / self.percentile(50) / 1e3).round() / 1e3
+        (self.flops * self.runs_per_second() / 1e6).round() / 1e3
     }
 
     fn runs_per_second(&self) -> f64 {

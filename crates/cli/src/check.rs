@@ -64,7 +64,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     }
     let declared = declared(args, &graph)?;
     // First of all, as a run begins: what else is done takes memory too.
-    let needed = args.memory.then(|| memory::needed(&graph, &declared.given()));
+    let needed = args.memory.then(|| memory::needed(&graph, &declared));
     let (facts, all) = findings(args, &graph, &declared)?;
     let facts = ManuallyDrop::new(facts);
     write_sarif(args, &all, graph.source())?;

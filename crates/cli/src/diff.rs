@@ -1,5 +1,6 @@
 //! `irrun diff A B`: how two arrays, archives or directories differ.
 
+use crate::args::whole;
 use crate::arrays::Arrays;
 use crate::compare::comparison::Comparison;
 use crate::compare::show;
@@ -37,10 +38,10 @@ pub struct DiffArgs {
     #[arg(long)]
     pub common: bool,
     /// Elements listed of each array that differs.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<usize>)]
     pub worst: usize,
     /// Arrays whose worst elements and histogram are printed.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<usize>)]
     pub details: usize,
     /// Print one JSON object.
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! `--expect`: the outputs of a run beside what they should be.
 
+use crate::args::whole;
 use crate::arrays::Arrays;
 use crate::bind::{self, Port};
 use crate::compare::Tolerance;
@@ -25,12 +26,13 @@ pub struct ExpectArgs {
     /// How far values may be apart; not at all without it.
     #[command(flatten)]
     pub tolerance: ToleranceArgs,
-    /// A tolerance from the element type of an output and the terms that are added up on the way to
-    /// it, which is told. --compare-steps has one from the element type alone, with and without it.
+    /// Choose the tolerance from the element type and the number of summed terms, and print it.
+    /// --compare-steps always uses the element type alone.
     #[arg(long, value_name = "auto", conflicts_with_all = ["rtol", "atol"])]
     pub tol: Option<Tol>,
     /// Elements listed of each output that differs.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "expect")]
+    #[arg(value_parser = whole::<usize>)]
     pub worst: usize,
 }
 

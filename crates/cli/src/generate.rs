@@ -1,6 +1,6 @@
 //! `irrun generate`: text from a language model.
 
-use crate::args::{Activations, Precision, threads};
+use crate::args::{Activations, Precision, number, threads, whole};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::{json, limits, print, run};
 use anyhow::{Context, Result, anyhow};
@@ -62,25 +62,28 @@ pub struct GenerateArgs {
 #[derive(Debug, Args)]
 pub struct ChoiceArgs {
     /// New tokens at most; 256 if neither this nor generation_config.json says so.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub max_new_tokens: Option<usize>,
     /// Take the most probable token each time.
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "seed"])]
     pub greedy: bool,
     /// Draw tokens, from logits divided by this; 0 takes the most probable one.
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    #[arg(value_parser = number::<f32>)]
     pub temperature: Option<f32>,
     /// Draw from the K most probable tokens; 0 for all.
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     pub top_k: Option<usize>,
     /// Draw from the most probable tokens that have the probability P together.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    #[arg(value_parser = number::<f32>)]
     pub top_p: Option<f32>,
-    /// What makes drawn tokens others; with the same seed they are the same on every machine.
-    #[arg(long, value_name = "N")]
+    /// Seed of sampling; the same seed gives the same tokens on every machine.
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub seed: Option<u64>,
     /// Divide the logits of tokens that have been by this; above 1 they repeat less.
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    #[arg(value_parser = number::<f32>)]
     pub repetition_penalty: Option<f32>,
     /// End before this text; may be given again.
     #[arg(long, value_name = "TEXT")]

@@ -1,9 +1,9 @@
 //! Memory of the process: what it has, and what a run will need (`irrun check --memory`).
 
+use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::limits;
-use anyhow::anyhow;
-use infer::{Facts, Inputs};
+use anyhow::Context;
 use ir::Graph;
 use runtime::{Options, PlanMemory};
 use schemars::JsonSchema;
@@ -56,14 +56,9 @@ pub(crate) fn place(storage: &str) -> &str {
 ///
 /// # Errors
 /// When the model cannot be planned, or an input is open.
-pub(crate) fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> {
-    let facts = infer::propagate(graph, inputs).or_exit(Exit::Model)?;
-    if let Some(name) = open_input(graph, &facts) {
-        let error = anyhow!(
-            "--memory: the shape of input \"{name}\" is open; fix it with --shape '{name}[...]'"
-        );
-        return Err(Failure { exit: Exit::Usage, error });
-    }
+pub(crate) fn needed(graph: &Graph, declared: &Declared) -> Result<Needed, Failure> {
+    let facts = infer::propagate(graph, &declared.given()).or_exit(Exit::Model)?;
+    declared.have_sizes(|_| true).context("--memory").or_exit(Exit::Usage)?;
     let options = Options { runs_once: true, limits: limits::of_run(), ..Options::default() };
     let plan = runtime::compile_with(graph, &facts, &options).or_exit(Exit::Model)?;
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -72,16 +67,6 @@ pub(crate) fn needed(graph: &Graph, inputs: &Inputs) -> Result<Needed, Failure> 
     let process = counted_memory().or_else(own_memory).unwrap_or(0);
     let bytes = arena + outputs + kernels + process;
     Ok(Needed { bytes, arena, outputs, kernels, process, is_open })
-}
-
-fn open_input(graph: &Graph, facts: &Facts) -> Option<String> {
-    let ports = crate::bind::inputs(graph);
-    let is_open = |&layer: &usize| {
-        let fact = facts.node(layer).and_then(|node| node.outputs.first());
-        fact.is_none_or(|fact| fact.shape.sizes().is_none())
-    };
-    let open = graph.parameters().iter().position(is_open)?;
-    ports.get(open).map(|port| port.shown().to_owned())
 }
 
 /// What people read.

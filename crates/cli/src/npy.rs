@@ -35,6 +35,7 @@ impl Header {
     /// # Errors
     /// What is not as numpy writes it.
     pub fn parse(bytes: &[u8]) -> Result<Header> {
+        ensure!(!bytes.is_empty(), "the file is empty");
         ensure!(
             bytes.starts_with(MAGIC),
             "not a .npy file, as numpy.save writes it: it does not begin with \\x93NUMPY"
@@ -181,9 +182,11 @@ pub fn from_bytes(file: &WeightsSlice, wanted: ElementType, cast: Cast) -> Resul
         wanted => stands_for(&header.descr, wanted).then_some(wanted),
     };
     let Some(element_type) = direct else {
-        let natural = natural.with_context(|| {
-            let own = header.numpy_type();
-            format!("numpy type {own} is not read; no type of OpenVINO is like it")
+        let natural = natural.with_context(|| match header.numpy_type().as_str() {
+            "O" => "numpy type O is not read, since it holds objects of Python; save it with \
+                        .astype(str), or .astype(np.float32) and the like"
+                .to_owned(),
+            own => format!("numpy type {own} is not read; no type of OpenVINO is like it"),
         })?;
         let held = format!("{} (numpy type {})", natural.name(), header.numpy_type());
         return cast_to(|| decode(file, &header, natural), &held, wanted, cast);
@@ -215,12 +218,20 @@ fn cast_to(
     wanted: ElementType,
     cast: Cast,
 ) -> Result<Tensor> {
+    let takes_text = wanted == ElementType::String;
     match cast {
+        Cast::Keep => read(),
+        _ if takes_text => bail!(
+            "it holds {held}, but the port takes strings; give --text \"…\", or save the file with \
+             .astype(str)"
+        ),
+        Cast::Convert | Cast::Offer if held.starts_with("string") => {
+            bail!("it holds {held}, but the port takes {wanted}; save it with .astype as numbers")
+        }
         Cast::Convert => convert(&read()?, wanted),
         Cast::Offer => {
             bail!("it holds {held}, but the port takes {wanted}; give --cast to convert")
         }
-        Cast::Keep => read(),
         Cast::Never => bail!("it holds {held}, not {wanted}; save it as {wanted}"),
     }
 }

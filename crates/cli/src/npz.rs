@@ -3,7 +3,7 @@
 use crate::npy::{self, Cast};
 use crate::safetensors::{self, SafetensorsFile};
 use crate::{hint, out};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use ir::{ElementType, Weights};
 use runtime::Tensor;
 use std::fs::File;
@@ -44,7 +44,12 @@ impl Npz {
             return Npz::from_stream(bytes).context(shown);
         }
         let archive = ZipArchive::new(Box::new(BufReader::new(file)) as Box<dyn Source>);
-        let archive = archive.with_context(|| format!("{shown} is not an .npz archive"))?;
+        let archive = archive.map_err(|_| {
+            let mut start = [0; 2];
+            let read = File::open(path).and_then(|mut file| file.read(&mut start));
+            let fault = fault(&start[..read.unwrap_or(0)]);
+            anyhow!("{shown}: {fault}")
+        })?;
         Ok(Npz { archive: Archive::Zip(archive) })
     }
 
@@ -53,8 +58,9 @@ impl Npz {
     /// # Errors
     /// When it is not a zip archive.
     pub fn from_stream(bytes: Vec<u8>) -> Result<Npz> {
+        let fault = fault(&bytes);
         let archive = ZipArchive::new(Box::new(Cursor::new(bytes)) as Box<dyn Source>);
-        Ok(Npz { archive: Archive::Zip(archive.context("not an .npz archive")?) })
+        Ok(Npz { archive: Archive::Zip(archive.map_err(|_| anyhow!(fault))?) })
     }
 
     /// Reads the bytes of a `.safetensors` file.
@@ -96,6 +102,15 @@ impl Npz {
         ensure!(size <= left, "{context}: {}", fits());
         entry.read_to_end(&mut bytes).with_context(|| context.clone())?;
         npy::from_stream(bytes, wanted, cast).context(context)
+    }
+}
+
+/// What is wrong with a file that is no archive, by its first bytes.
+fn fault(start: &[u8]) -> &'static str {
+    match start {
+        [] => "the file is empty",
+        [b'P', b'K', ..] => "the archive is cut short or damaged",
+        _ => "not an .npz archive, as numpy.savez writes it",
     }
 }
 

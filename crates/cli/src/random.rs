@@ -1,9 +1,10 @@
 //! `--random`: values for the inputs that are not given, the same on every machine.
 
+use crate::args::whole;
 use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::npz;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use ir::ElementType;
 use runtime::Tensor;
@@ -19,6 +20,7 @@ pub struct RandomArgs {
     pub random: bool,
     /// Seed of the random values.
     #[arg(long, value_name = "N", requires = "random", default_value_t = 0)]
+    #[arg(value_parser = whole::<u64>)]
     pub seed: u64,
     /// Random values of an input from LO up to HI; integers may be HI, others are below.
     #[arg(long, value_name = "NAME=LO:HI", requires = "random")]
@@ -151,6 +153,7 @@ pub(crate) fn fill(
         let port = bind::find(&declared.ports, &range.input, "input").or_exit(Exit::Usage)?;
         ranges[port] = Some(Fill::Between(range.low, range.high));
     }
+    declared.have_sizes(|port| tensors[port].is_none()).or_exit(Exit::Usage)?;
     for (port, tensor) in tensors.iter_mut().enumerate().filter(|(_, t)| t.is_none()) {
         let name = declared.ports[port].shown();
         let made = make(args.seed, port, ranges[port], declared);
@@ -162,9 +165,9 @@ pub(crate) fn fill(
 fn make(seed: u64, port: usize, range: Option<Fill>, declared: &Declared) -> Result<Tensor> {
     let (shape, element_type) = (&declared.shapes[port], declared.types[port]);
     let name = declared.ports[port].shown();
-    let Some(sizes) = shape.sizes() else {
-        bail!("its shape {shape} is open; fix it with --shape '{name}[...]'");
-    };
+    let sizes = shape.sizes().context("its shape is open")?;
+    let is_text = element_type == ElementType::String;
+    ensure!(!is_text, "there are no random strings; give --text \"{name}=…\"");
     let whole = element_type.is_integral() || element_type == ElementType::Boolean;
     let fill = range.unwrap_or_else(|| Fill::of(name, element_type));
     let bytes = sizes.iter().fold(8u64, |n, size| n.saturating_mul(*size as u64));

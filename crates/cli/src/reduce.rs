@@ -1,6 +1,7 @@
 //! `irrun reduce`: the smallest part of a model for which a command still fails, by delta debugging
 //! ("Simplifying and isolating failure-inducing input", Zeller and Hildebrandt).
 
+use crate::args::whole;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
 use crate::print;
@@ -36,7 +37,7 @@ pub struct ReduceArgs {
     #[arg(short, long, value_name = "FILE.xml")]
     pub output: PathBuf,
     /// Stop after so many runs of the command.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<usize>)]
     pub tries: usize,
     /// Print one JSON object.
     #[arg(long)]

@@ -59,6 +59,9 @@ pub(crate) struct Report {
     /// With `--compare-steps`: the first layer that differs from the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<steps::Found>,
+    /// With `--dump` and no file for it: the values of layers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dump: Vec<DumpedReport>,
     /// With `--draw`: what was drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boxes: Option<Vec<boxes::Detection>>,
@@ -91,6 +94,45 @@ pub(crate) struct OutputReport {
     top: Vec<TopRow>,
     /// The files that it was written to.
     files: Vec<String>,
+}
+
+/// The value of a layer at a glance.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DumpedReport {
+    /// The output of the layer: `LAYER:PORT`.
+    output: String,
+    /// The element type.
+    #[serde(rename = "type")]
+    element_type: &'static str,
+    shape: Vec<usize>,
+    /// The least value that is not NaN; null where it is not finite.
+    min: Option<f64>,
+    /// The greatest.
+    max: Option<f64>,
+    /// The mean.
+    mean: Option<f64>,
+    /// How many values are NaN.
+    nan: usize,
+    /// The first values.
+    first: Vec<Value>,
+}
+
+/// Values of layers for programs.
+pub(crate) fn dumped(dumped: &[(String, Tensor)]) -> Vec<DumpedReport> {
+    let report = |(output, tensor): &(String, Tensor)| {
+        let s = Statistics::of(tensor);
+        DumpedReport {
+            output: output.clone(),
+            element_type: tensor.element_type().name(),
+            shape: tensor.sizes().to_vec(),
+            min: own_digits(s.min, tensor.element_type()),
+            max: own_digits(s.max, tensor.element_type()),
+            mean: finite(s.mean),
+            nan: s.nans,
+            first: first_values(tensor),
+        }
+    };
+    dumped.iter().map(report).collect()
 }
 
 /// A variable after a run.

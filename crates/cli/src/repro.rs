@@ -89,7 +89,7 @@ pub(crate) fn repro(args: &ReproArgs) -> Result<Exit, Failure> {
     files_are_apart(args, &model, &declared).or_exit(Exit::Usage)?;
     let given = bind::given_inputs(&args.given(), &declared)?;
     let tensors = random::complete(&args.random, given, &declared)?;
-    let facts = infer::propagate(&graph, &run::given(&tensors, &[])).or_exit(Exit::Model)?;
+    let facts = run::facts(&graph, &tensors, &[])?;
     let only = HashSet::from([position]);
     let part = extract::part(&graph, &facts, &only, &only)?;
     let sources = sources(&graph, position);

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::expect::{self, Expected};
 use crate::locate;
 use crate::look::dump::Dump;
-use crate::look::{Look, finite, steps};
+use crate::look::{Look, LookArgs, finite, steps};
 use crate::media::boxes::{self, Canvas};
 use crate::report::{self, Report};
 use crate::summary;
@@ -19,8 +19,8 @@ use crate::{
     finding, json, limits, memory, npy, npz, out, print, profile, progress, random, state,
 };
 use anyhow::{Context, Result};
-use infer::{Fact, InputSpec, Inputs, PartialShape};
-use ir::Graph;
+use infer::{Fact, Facts, InputSpec, Inputs, PartialShape};
+use ir::{ByteOffset, Code, Diagnostic, Diagnostics, Graph};
 use runtime::{Options, Plan, Session, StepTime, Tensor, Threads};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -89,6 +89,11 @@ struct Written {
 impl Written {
     fn dumped(&self) -> &[(String, Tensor)] {
         self.dump.as_ref().map_or(&[], |dump| dump.arrays())
+    }
+
+    /// The values of layers that no file holds.
+    fn printed(&self, args: &LookArgs) -> &[(String, Tensor)] {
+        if args.written().next().is_none() { self.dumped() } else { &[] }
     }
 }
 
@@ -209,7 +214,7 @@ impl<'a> Job<'a> {
         if self.args.expect.tol.is_none() || self.args.expect.expect.is_empty() {
             return Ok(Vec::new());
         }
-        let facts = infer::propagate(&self.graph, &given(inputs, &[])).or_exit(Exit::Model)?;
+        let facts = facts(&self.graph, inputs, &[])?;
         Ok(cost::longest_sums(&self.graph, &facts))
     }
 
@@ -233,6 +238,7 @@ impl<'a> Job<'a> {
             variables: report::variables(&results.variables),
             layers: profile::report(&results.profile, 1),
             expected: results.compared,
+            dump: report::dumped(results.written.printed(&self.args.look)),
             steps: results.written.steps,
             boxes: results.written.boxes,
         })?;
@@ -242,12 +248,12 @@ impl<'a> Job<'a> {
     fn print_text(&self, results: &Results) -> Result<Exit, Failure> {
         let Results { outputs, written, compared, .. } = results;
         expect::tell_of_exactness(compared);
-        let dumped = written.dumped();
+        let dumped = written.printed(&self.args.look);
         if !compared.is_empty() {
             print::text(show::text(compared, ["got", "expected"], compared.len()))?;
         } else if let Some(found) = &written.steps {
             print::text(steps::text(found))?;
-        } else if !dumped.is_empty() && self.args.look.written().next().is_none() {
+        } else if !dumped.is_empty() {
             print::text(summary::text("value", report::numbered(dumped)))?;
         } else if let Some(boxes) = written.boxes.as_ref().filter(|_| !self.top.is_wanted()) {
             print::text(boxes::text(boxes))?;
@@ -302,11 +308,37 @@ pub fn plan(
     variables: &[(String, Tensor)],
     options: &Options,
 ) -> Result<Plan, Failure> {
-    let given = given(tensors, variables);
-    let facts = infer::propagate(graph, &given);
-    let facts = facts.map_err(|problems| finding::with_inputs(problems, graph, &given));
-    let facts = facts.or_exit(Exit::Model)?;
+    let facts = facts(graph, tensors, variables)?;
     runtime::compile_with(graph, &facts, options).or_exit(Exit::Model)
+}
+
+/// What follows from inputs that are there.
+///
+/// # Errors
+/// What is wrong with the model; or with the inputs, where it works with those it declares.
+pub fn facts(
+    graph: &Graph,
+    tensors: &[Tensor],
+    variables: &[(String, Tensor)],
+) -> Result<Facts, Failure> {
+    let given = given(tensors, variables);
+    let problems = match infer::propagate(graph, &given) {
+        Ok(facts) => return Ok(facts),
+        Err(problems) => problems,
+    };
+    let problems = finding::with_inputs(problems, graph, &given);
+    if tensors.is_empty() || infer::propagate(graph, &Inputs::default()).is_err() {
+        return Err(problems).or_exit(Exit::Model);
+    }
+    let shown = |(port, tensor): (Port, &Tensor)| {
+        let shape = PartialShape::fixed(tensor.sizes());
+        format!("\"{}\" is {}{shape}", port.shown(), tensor.element_type())
+    };
+    let inputs: Vec<String> = bind::inputs(graph).into_iter().zip(tensors).map(shown).collect();
+    let message = format!("the model works with other shapes of its inputs: {}", inputs.join(", "));
+    let note = Diagnostic::note(Code::Shape, ByteOffset(0), message);
+    let list = problems.list().iter().cloned().chain([note]).collect();
+    Err(Diagnostics::new(Arc::clone(graph.source()), list)).or_exit(Exit::Input)
 }
 
 /// What is known of the inputs of a model whose tensors are there. Variables without a value begin

@@ -1,11 +1,11 @@
 //! What each input takes: as its Parameter declares it, or as `--shape` says.
 
-use super::ports::{Port, find, inputs};
+use super::ports::{Port, find, inputs, key_of};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::media::Wanted;
 use crate::media::layout::{Axes, Layout};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use infer::{InputSpec, PartialShape};
+use infer::{Dim, InputSpec, PartialShape};
 use ir::{ElementType, Graph};
 use runtime::Tensor;
 
@@ -24,6 +24,8 @@ pub struct Declared {
     pub layouts: Vec<Option<Layout>>,
     /// The inputs whose shape `--shape` gives, in its order.
     pub overridden: Vec<usize>,
+    /// The flag of each of them.
+    flags: Vec<&'static str>,
 }
 
 impl Declared {
@@ -39,7 +41,10 @@ impl Declared {
     ///
     /// # Errors
     /// As [`Declared::new`].
-    pub fn by_flags(graph: &Graph, flags: &[(&str, &[String])]) -> Result<Declared, Failure> {
+    pub fn by_flags(
+        graph: &Graph,
+        flags: &[(&'static str, &[String])],
+    ) -> Result<Declared, Failure> {
         let ports = inputs(graph);
         let layers = graph.parameters().iter().filter_map(|&p| graph.layers().get(p));
         let layouts = layers.clone().map(Layout::of).collect();
@@ -53,12 +58,14 @@ impl Declared {
                 (infer::input_type(graph, element_type), shape)
             })
             .unzip();
-        let mut declared = Declared { ports, types, shapes, layouts, overridden: Vec::new() };
+        let (overridden, names) = (Vec::new(), Vec::new());
+        let mut declared = Declared { ports, types, shapes, layouts, overridden, flags: names };
         for (flag, texts) in flags {
             let overrides = shape_overrides(flag, texts, &declared).or_exit(Exit::Usage)?;
             for (port, shape) in overrides {
                 declared.shapes[port] = shape;
                 declared.overridden.push(port);
+                declared.flags.push(flag);
             }
         }
         Ok(declared)
@@ -84,6 +91,60 @@ impl Declared {
             parameters: self.shapes.iter().map(given).collect(),
             ..infer::Inputs::default()
         }
+    }
+
+    /// Why a size is open: where a flag has left it so, the model has not.
+    pub fn reason(&self, graph: &Graph, reason: &str) -> String {
+        const MODEL: &str = ": the model leaves it open";
+        let Some(title) = reason.strip_suffix(MODEL) else { return reason.to_owned() };
+        let is_it = |input: usize| {
+            let layer = graph.parameters().get(input).and_then(|&p| graph.layers().get(p));
+            layer.is_some_and(|layer| layer.title() == title)
+        };
+        match self.overridden.iter().position(|input| is_it(*input)) {
+            Some(at) => format!("{title}: {} leaves it open", self.flags[at]),
+            None => reason.to_owned(),
+        }
+    }
+
+    /// Refuses open shapes of inputs that need sizes, and gives some that can be pasted.
+    ///
+    /// # Errors
+    /// All inputs of an open shape.
+    pub fn have_sizes(&self, need: impl Fn(usize) -> bool) -> Result<()> {
+        let is_open = |i: &usize| need(*i) && self.shapes[*i].sizes().is_none();
+        let open: Vec<usize> = (0..self.shapes.len()).filter(is_open).collect();
+        let shown = |i: &usize| format!("\"{}\" {}", self.ports[*i].shown(), self.describe(*i));
+        let named: Vec<String> = open.iter().map(shown).collect();
+        let sizes: Vec<String> = open.iter().map(|i| self.example(*i)).collect();
+        let shapes = if open.len() == 1 { "the shape of input" } else { "the shapes of inputs" };
+        let verb = if open.len() == 1 { "is" } else { "are" };
+        ensure!(
+            open.is_empty(),
+            "{shapes} {} {verb} open; give sizes: --shape '{}'",
+            named.join(", "),
+            sizes.join(",")
+        );
+        Ok(())
+    }
+
+    /// An input with sizes that are usual: `input_ids[1,8]`, `image[1,3,224,224]`.
+    fn example(&self, i: usize) -> String {
+        // Of an input of any rank, one axis is as good as any number of them.
+        let any = [Dim::any()];
+        let dims = self.shapes[i].dims().unwrap_or(&any);
+        let size = |(axis, dim): (usize, &Dim)| {
+            let usual = match axis {
+                0 => 1,
+                2.. if dims.len() == 4 => 224,
+                _ => 8,
+            };
+            usual.clamp(dim.min(), dim.max()).to_string()
+        };
+        let sizes: Vec<String> = dims.iter().enumerate().map(size).collect();
+        let name = self.ports[i].shown();
+        let key = if name.contains(['[', '\'']) { key_of(&self.ports, i) } else { name.to_owned() };
+        format!("{key}[{}]", sizes.join(","))
     }
 
     /// What a file is to become for an input.
@@ -151,6 +212,7 @@ mod tests {
             shapes: Vec::new(),
             layouts: Vec::new(),
             overridden: Vec::new(),
+            flags: Vec::new(),
         };
         let overrides = |texts: &[String]| shape_overrides("--shape", texts, &declared);
         let text = vec!["x[1,3,?],y[1..8, 2..]".to_owned(), "2=[]".to_owned()];

@@ -7,7 +7,7 @@ use crate::media::picture::PictureArgs;
 use crate::media::{self, Kind};
 use crate::npy::{self, Cast};
 use crate::npz::{self, Npz};
-use crate::{out, stream, text};
+use crate::{hint, out, stream, text};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use infer::PartialShape;
 use ir::ElementType;
@@ -103,7 +103,8 @@ fn read_file(
             let error = anyhow!("input {port} ({}) is given twice", ports[port].shown());
             return Err(Failure { exit: Exit::Usage, error });
         }
-        check(port, &tensor, declared).or_exit(Exit::Input)?;
+        let held = file.display().to_string();
+        check(port, (&tensor, &held), declared).or_exit(Exit::Input)?;
         *place = Some(tensor);
     }
     Ok(())
@@ -121,7 +122,7 @@ fn read_text(
     let sizes = [strings.len()];
     let tensor = Tensor::strings(if scalar { &[] } else { &sizes }, strings);
     let tensor = tensor.or_exit(Exit::Input)?;
-    check(port, &tensor, declared).or_exit(Exit::Input)?;
+    check(port, (&tensor, "--text"), declared).or_exit(Exit::Input)?;
     tensors[port] = Some(tensor);
     Ok(())
 }
@@ -155,10 +156,18 @@ fn port_of_text<'a>(
     Ok((port, text))
 }
 
-/// A string, or for `@FILE` the lines of a file.
+/// A string, or for `@FILE` the lines of a file; `-` and `@-` are those of standard input.
 fn strings(text: &str) -> Result<Vec<Box<str>>> {
-    let Some(file) = text.strip_prefix('@') else { return Ok(vec![text.into()]) };
-    let lines = std::fs::read_to_string(file).with_context(|| format!("--text @{file}"))?;
+    let file = if text == "-" { Some(text) } else { text.strip_prefix('@') };
+    let Some(file) = file.map(Path::new) else { return Ok(vec![text.into()]) };
+    let shown = file.display();
+    let bytes = match stream::read(file)? {
+        Some(bytes) => bytes,
+        None => std::fs::read(file)
+            .with_context(|| format!("--text: {shown} cannot be read{}", hint::file(file)))?,
+    };
+    let lines = String::from_utf8(bytes).ok();
+    let lines = lines.with_context(|| format!("--text: {shown} is no text in UTF-8"))?;
     Ok(lines.lines().map(Box::from).collect())
 }
 
@@ -258,14 +267,15 @@ fn read_npz(
     Ok(out)
 }
 
-fn check(port: usize, tensor: &Tensor, declared: &Declared) -> Result<()> {
+/// Refuses a tensor of another shape than the input takes; `file` holds it.
+fn check(port: usize, (tensor, file): (&Tensor, &str), declared: &Declared) -> Result<()> {
     let shape = PartialShape::fixed(tensor.sizes());
     if declared.shapes[port].covers(&shape) {
         return Ok(());
     }
     let name = declared.ports[port].shown();
     let takes = declared.describe(port);
-    let held = format!("the file holds {}{shape}", tensor.element_type());
+    let held = format!("{file} holds {}{shape}", tensor.element_type());
     if declared.overridden.contains(&port) {
         bail!("input {port} ({name}) is {takes} because --shape says so, but {held}");
     }
@@ -279,7 +289,11 @@ fn check(port: usize, tensor: &Tensor, declared: &Declared) -> Result<()> {
 pub fn complete(tensors: Vec<Option<Tensor>>, declared: &Declared) -> Result<Vec<Tensor>> {
     if let Some(list) = missing(&tensors, declared) {
         let open = (0..tensors.len()).filter(|&i| tensors[i].is_none());
-        let flags = open.map(|i| format!(" --input {}=x{i}.npy", key_of(&declared.ports, i)));
+        let flag = |i: usize| match (key_of(&declared.ports, i), declared.types[i]) {
+            (key, ElementType::String) => format!(" --text {key}=\"…\""),
+            (key, _) => format!(" --input {key}=x{i}.npy"),
+        };
+        let flags = open.map(flag);
         bail!("{list}\ngive{}", flags.collect::<String>());
     }
     Ok(tensors.into_iter().flatten().collect())

@@ -14,10 +14,10 @@ use std::str::FromStr;
 pub struct ToleranceArgs {
     /// How far values may be apart, as a part of the expected value; `NAME:1e-4` for one tensor.
     /// Values pass where |got - expected| <= atol + rtol * |expected|.
-    #[arg(long, value_name = "[NAME:]X", value_delimiter = ',')]
+    #[arg(long, value_name = "[NAME:]X", value_delimiter = ',', allow_negative_numbers = true)]
     pub rtol: Vec<Bound>,
     /// How far values may be apart, as a number; `NAME:1e-4` for one tensor.
-    #[arg(long, value_name = "[NAME:]X", value_delimiter = ',')]
+    #[arg(long, value_name = "[NAME:]X", value_delimiter = ',', allow_negative_numbers = true)]
     pub atol: Vec<Bound>,
 }
 

@@ -25,7 +25,7 @@ pub struct LookArgs {
     /// `LOOP[2]/LAYER:PORT` in the third iteration of a body.
     #[arg(long, value_name = "FILE.npz", requires = "dump")]
     pub dump_to: Option<PathBuf>,
-    /// Where the values of all layers go but those of constants.
+    /// Write the values of all layers except constants.
     #[arg(long, value_name = "FILE.npz", conflicts_with = "dump_to")]
     pub dump_all: Option<PathBuf>,
     /// Values of layers from elsewhere, as --dump-all and docs/tools/dump_openvino.py write them:

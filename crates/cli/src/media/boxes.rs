@@ -1,6 +1,7 @@
 //! `--draw`: what a detector has found, as rectangles on the picture that it was given.
 
 use super::{Kind, bytes, picture};
+use crate::args::number;
 use crate::table::table;
 use crate::{out, print};
 use anyhow::{Context, Result, bail};
@@ -24,7 +25,7 @@ pub struct DrawArgs {
     pub draw: Option<PathBuf>,
     /// Least confidence of the boxes that are drawn.
     #[arg(long, value_name = "C", requires = "draw", default_value_t = 0.5)]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(allow_negative_numbers = true, value_parser = number::<f64>)]
     pub threshold: f64,
 }
 

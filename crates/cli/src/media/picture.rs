@@ -2,7 +2,7 @@
 
 use super::Wanted;
 use super::layout::Axes;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use image::imageops::FilterType;
 use image::metadata::Orientation;
@@ -165,6 +165,7 @@ const MOST_BYTES: u64 = 1 << 29;
 /// # Errors
 /// When it is damaged, of another format or too large.
 pub fn decode(file: &[u8]) -> Result<DynamicImage> {
+    ensure!(!file.is_empty(), "the file is empty");
     let mut reader = ImageReader::new(Cursor::new(file)).with_guessed_format()?;
     let is_known = matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg));
     ensure!(is_known, "it begins as neither a PNG nor a JPEG");
@@ -172,12 +173,13 @@ pub fn decode(file: &[u8]) -> Result<DynamicImage> {
     let mut limits = image::Limits::default();
     limits.max_alloc = Some(most);
     reader.limits(limits);
-    let broken = "the picture is damaged";
-    let mut decoder = reader.into_decoder().context(broken)?;
+    // The library tells its causes several times.
+    let broken = |_| anyhow!("the picture is cut short or damaged");
+    let mut decoder = reader.into_decoder().map_err(broken)?;
     let (size, (width, height)) = (decoder.total_bytes(), decoder.dimensions());
     ensure!(size <= most, "{width}x{height} pixels take {size} bytes, more than {most}");
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let mut picture = DynamicImage::from_decoder(decoder).context(broken)?;
+    let mut picture = DynamicImage::from_decoder(decoder).map_err(broken)?;
     picture.apply_orientation(orientation);
     Ok(picture)
 }

@@ -271,7 +271,11 @@ impl CaseFile {
     /// When it is not of its form.
     pub fn parse(text: &str) -> Result<CaseFile> {
         let mut json = serde_json::Deserializer::from_str(text);
-        let file: CaseFile = serde_path_to_error::deserialize(&mut json)?;
+        ensure!(!text.trim().is_empty(), "the file is empty");
+        let file: Result<CaseFile, _> = serde_path_to_error::deserialize(&mut json);
+        let is_cut = file.as_ref().is_err_and(|error| error.inner().is_eof());
+        ensure!(!is_cut, "the file is cut short: its JSON does not end");
+        let file = file?;
         json.end()?;
         let unknown = file.unknown();
         ensure!(unknown.is_empty(), "{}; keys for people begin with \"_\"", unknown.join("; "));
