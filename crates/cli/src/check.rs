@@ -2,20 +2,23 @@
 //! Nothing is executed.
 
 use crate::args::CheckArgs;
-use crate::bind::Declared;
+use crate::bind::{self, Declared};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::finding::{self, Finding, counts, is_note, told};
+use crate::inspect::layer_count;
 use crate::locate;
 use crate::memory::{self, Needed};
 use crate::ranges::{self, Trial};
 use crate::semantics::{self, Deviation, Semantics};
 use crate::symbolic::{self, Runs, Symbols};
 use crate::table::table;
-use crate::text::{nearest, plural};
+use crate::text::plural;
 use crate::{attribute, hint, json, lint, out, print, sarif, surgery};
 use anyhow::anyhow;
 use infer::{Analysis, Dim, Fact, Facts, Inputs, PartialShape, Why};
-use ir::{Code, Diagnostic, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile};
+use ir::{
+    Code, Diagnostic, Diagnostics, ElementType, Graph, Layer, OutputRef, Port, Severity, SourceFile,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,27 +44,11 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         Err(problems) if problems.list().iter().any(|p| p.code == Code::Unreadable) => {
             return Err(problems).or_exit(Exit::Model);
         }
-        Err(problems) => {
-            let (list, source) = (problems.list(), problems.source_file());
-            write_sarif(args, list, source)?;
-            if args.json {
-                json::print(&Report::new(Vec::new(), list, source))?;
-            } else {
-                print::text(format!("{}\n{}\n", told(list, source), counts(list)))?;
-                let hint = hint::model(&problems);
-                if !hint.is_empty() {
-                    print::note(hint.trim_start());
-                }
-            }
-            return Ok(Exit::Failed);
-        }
+        Err(problems) => return tell_of_no_graph(args, &problems),
     };
     // The process ends with the check: the system takes back the memory as a whole.
     let graph = ManuallyDrop::new(graph);
     some_layer_is_meant(args, &graph)?;
-    if args.symbolic {
-        return symbolic(args, &graph);
-    }
     let declared = declared(args, &graph)?;
     // First of all, as a run begins: what else is done takes memory too.
     let needed = args.memory.then(|| memory::needed(&graph, &declared));
@@ -73,23 +60,42 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         None => all.iter().all(is_note),
     };
     let can_run = all.iter().all(|p| p.severity != Severity::Error);
+    if args.symbolic && (can_run || args.json) {
+        return symbolic(args, &graph, (&all, can_run));
+    }
     let needed = needed.filter(|_| can_run).transpose()?;
     let is_asked = args.semantics == Semantics::OpenvinoCpu;
     let deviations = is_asked.then(|| semantics::deviations(&graph, &facts));
     if args.json {
-        let report = Report::new(layers(&graph, &facts), &all, graph.source());
+        let report = Report::new(layers(&graph, &facts, &declared), &all, graph.source());
         let deviations = deviations.unwrap_or_default();
         json::print(&Report { ok, deviations, memory: needed, ..report })?;
     } else {
         let told = deviations.as_deref().map_or(String::new(), semantics::text);
         let needed = needed.as_ref().map(memory::text).unwrap_or_default();
-        print::text(text(args, &graph, &facts, &all) + &told + &needed)?;
+        print::text(text((args, &declared), &graph, &facts, &all) + &told + &needed)?;
         let hint = hint::operations(&all);
         if !hint.is_empty() {
             print::note(hint);
         }
     }
     Ok(if ok { Exit::Good } else { Exit::Failed })
+}
+
+/// Tells what is wrong with a file that is no graph.
+fn tell_of_no_graph(args: &CheckArgs, problems: &Diagnostics) -> Result<Exit, Failure> {
+    let (list, source) = (problems.list(), problems.source_file());
+    write_sarif(args, list, source)?;
+    if args.json {
+        json::print(&Report::new(Vec::new(), list, source))?;
+    } else {
+        print::text(format!("{}\n{}\n", told(list, source), counts(list)))?;
+        let hint = hint::model(problems);
+        if !hint.is_empty() {
+            print::note(hint.trim_start());
+        }
+    }
+    Ok(Exit::Failed)
 }
 
 /// Refuses to write the report over the model or over what `--fix` writes.
@@ -103,6 +109,9 @@ fn files_are_apart(args: &CheckArgs, model: &Path) -> anyhow::Result<()> {
 
 /// What the inputs are by `--shape` and `--range`.
 fn declared(args: &CheckArgs, graph: &Graph) -> Result<Declared, Failure> {
+    if args.symbolic {
+        return Declared::new(graph, &symbolic::opened(&args.shape).or_exit(Exit::Usage)?);
+    }
     let shapes = [&args.shape[..], &args.range].concat();
     let shapes = symbolic::substituted(&shapes, &args.set).or_exit(Exit::Usage)?;
     let (shapes, ranges) = shapes.split_at(args.shape.len().min(shapes.len()));
@@ -151,25 +160,65 @@ fn mend(
     surgery::write(&fixed, model, path)?;
     let written = ir::read(path).or_exit(Exit::Model)?;
     let done = lint::mended(graph, &written);
-    let done = if done.is_empty() { "nothing was to be mended".to_owned() } else { done };
+    let done = if done.is_empty() { "nothing to fix".to_owned() } else { done };
     print::note(format_args!("{}: {done}", path.display()));
     let (_, left) = findings(args, &written, &declared(args, &written)?)?;
     Ok(left.iter().all(is_note))
 }
 
-/// Lists layers with their shapes as expressions of the sizes of the inputs.
-fn symbolic(args: &CheckArgs, graph: &Graph) -> Result<Exit, Failure> {
+/// Lists layers with their shapes as expressions of the sizes of the inputs, and what is found
+/// whatever these are.
+fn symbolic(
+    args: &CheckArgs,
+    graph: &Graph,
+    (all, can_run): (&[Diagnostic], bool),
+) -> Result<Exit, Failure> {
     let symbols = Symbols::new(graph, &args.shape)?;
-    let Runs { working: runs, mut refused } = symbols.runs(graph);
+    let runs = if can_run { symbols.runs(graph) } else { Runs::default() };
+    let Runs { working: runs, mut refused } = runs;
     refused.sort_unstable();
     let refused: Vec<String> = refused.iter().map(|sizes| symbols.text(sizes)).collect();
+    if runs.is_empty() && can_run {
+        return Err(no_sizes(&symbols));
+    }
+    let exit = if all.iter().all(is_note) { Exit::Good } else { Exit::Failed };
+    let layers = symbolic_layers(args, graph, &symbols, &runs);
+    if args.json {
+        let findings = Finding::all(all, graph.source());
+        json::print(&symbolic::Report { layers, tested: runs.len(), refused, findings })?;
+        return Ok(exit);
+    }
+    let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
+    rows.extend(layers.into_iter().map(symbolic::LayerReport::row));
+    let sizes = plural(runs.len(), "choice");
+    let (domain, told) = (domain(&refused), told(all, graph.source()));
+    let counts = if all.is_empty() { String::new() } else { format!("{}\n", counts(all)) };
+    print::text(format!(
+        "{}\nfound and tested with {sizes} of sizes{domain}\n{told}{counts}",
+        table(&rows)
+    ))?;
+    Ok(exit)
+}
+
+fn no_sizes(symbols: &Symbols) -> Failure {
+    let names = symbols.names.join(", ");
+    let error = anyhow!(
+        "no sizes were found that work for {}; name those that belong together, as in --shape \
+         'a[N,L],b[N,L]', and give those that are fixed",
+        if names.is_empty() { "inputs as they are declared" } else { &names }
+    );
+    Failure { exit: Exit::Failed, error }
+}
+
+/// The layers that are listed; none where no sizes work.
+fn symbolic_layers(
+    args: &CheckArgs,
+    graph: &Graph,
+    symbols: &Symbols,
+    runs: &[(Vec<i64>, Facts)],
+) -> Vec<symbolic::LayerReport> {
     if runs.is_empty() {
-        let error = anyhow!(
-            "no sizes were found that work for {}; name those that belong together, as in --shape \
-             'a[N,L],b[N,L]', and give those that are fixed",
-            symbols.names.join(", ")
-        );
-        return Err(Failure { exit: Exit::Failed, error });
+        return Vec::new();
     }
     let mut layers = Vec::new();
     for position in live(graph) {
@@ -179,24 +228,15 @@ fn symbolic(args: &CheckArgs, graph: &Graph) -> Result<Exit, Failure> {
         let all = (0..layer.outputs.len()).map(|port| OutputRef { layer: position, port });
         let sources = graph.inputs_of(position);
         let tensors = if layer.is("Result") { sources.to_vec() } else { all.collect() };
-        let shape = |t: &OutputRef| symbolic::shape(&runs, *t, &symbols.names);
+        let shape = |t: &OutputRef| symbolic::shape(runs, *t, &symbols.names);
         layers.push(symbolic::LayerReport {
             layer: layer.id,
             op_type: format!("{}-{}", layer.op_type, layer.version),
-            name: layer.name.clone(),
+            name: shown_name(graph, position),
             outputs: tensors.iter().map(shape).collect(),
         });
     }
-    if args.json {
-        json::print(&symbolic::Report { layers, tested: runs.len(), refused })?;
-        return Ok(Exit::Good);
-    }
-    let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
-    rows.extend(layers.into_iter().map(symbolic::LayerReport::row));
-    let sizes = plural(runs.len(), "choice");
-    let domain = domain(&refused);
-    print::text(format!("{}\nfound and tested with {sizes} of sizes{domain}\n", table(&rows)))?;
-    Ok(Exit::Good)
+    layers
 }
 
 /// What is said of sizes that do not work: expressions hold for the others.
@@ -214,7 +254,7 @@ fn domain(refused: &[String]) -> String {
 /// Whether a layer is listed.
 fn chosen(args: &CheckArgs, layer: &Layer) -> bool {
     match &args.only {
-        Some(pattern) => pattern.matches(&layer.name),
+        Some(pattern) => locate::is_called(pattern, layer, false),
         None => args.all || layer.is("Parameter") || layer.is("Result"),
     }
 }
@@ -233,16 +273,11 @@ fn write_sarif(
 /// A pattern that no layer matches is mistyped.
 fn some_layer_is_meant(args: &CheckArgs, graph: &Graph) -> Result<(), Failure> {
     let Some(pattern) = &args.only else { return Ok(()) };
-    let names = || live(graph).into_iter().filter_map(|p| graph.layers().get(p));
-    if names().any(|layer| pattern.matches(&layer.name)) {
+    let layers = || live(graph).into_iter().filter_map(|p| graph.layers().get(p));
+    if layers().any(|layer| locate::is_called(pattern, layer, false)) {
         return Ok(());
     }
-    let hint = match nearest(pattern.as_str(), names().map(|layer| layer.name.as_str())) {
-        Some(near) => format!("; did you mean \"{near}\"?"),
-        None => "; `irrun check --all` lists the layers".to_owned(),
-    };
-    let error = anyhow!("--only {pattern}: no layer has such a name{hint}");
-    Err(Failure { exit: Exit::Usage, error })
+    Err(locate::none_called(pattern, layers())).or_exit(Exit::Usage)
 }
 
 /// The layers that are needed, in the order of the file.
@@ -308,7 +343,7 @@ impl Report {
     }
 }
 
-fn layers(graph: &Graph, facts: &Facts) -> Vec<LayerReport> {
+fn layers(graph: &Graph, facts: &Facts, declared: &Declared) -> Vec<LayerReport> {
     let layer = |position: usize| {
         let layer = graph.layers().get(position)?;
         let node = facts.node(position);
@@ -318,7 +353,7 @@ fn layers(graph: &Graph, facts: &Facts) -> Vec<LayerReport> {
                 element_type: fact.element_type.name(),
                 shape: fact.shape.to_string(),
                 declared: declared_shape(port).to_string(),
-                unknown_because: reasons(&fact, facts),
+                unknown_because: reasons(&fact, facts, (graph, declared)),
             }
         };
         let inside = node.into_iter().flat_map(|node| layer.bodies.iter().zip(&node.bodies));
@@ -328,7 +363,7 @@ fn layers(graph: &Graph, facts: &Facts) -> Vec<LayerReport> {
             op_type: layer.op_type.clone(),
             version: layer.version.clone(),
             outputs: layer.outputs.iter().enumerate().map(output).collect(),
-            bodies: inside.map(|(body, facts)| layers(&body.graph, facts)).collect(),
+            bodies: inside.map(|(body, facts)| layers(&body.graph, facts, declared)).collect(),
         })
     };
     live(graph).into_iter().filter_map(layer).collect()
@@ -339,7 +374,12 @@ fn declared_shape(port: &Port) -> PartialShape {
     port.dims.iter().map(dim).collect()
 }
 
-fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Diagnostic]) -> String {
+fn text(
+    (args, declared): (&CheckArgs, &Declared),
+    graph: &Graph,
+    facts: &Facts,
+    findings: &[Diagnostic],
+) -> String {
     let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
     let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
     for position in live(graph) {
@@ -347,13 +387,15 @@ fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Diagnostic])
             continue;
         };
         let outputs = outputs(graph, facts, position);
-        for reason in outputs.iter().flat_map(|(fact, _)| reasons(fact, facts)) {
+        for reason in outputs.iter().flat_map(|(fact, _)| reasons(fact, facts, (graph, declared))) {
             *unknown.entry(reason).or_default() += 1;
         }
         let stands_in = args.shape.is_empty() && args.range.is_empty();
-        let shown: Vec<String> = outputs.iter().map(|(f, p)| shown(f, p, stands_in)).collect();
+        let outputs = outputs.iter();
+        let shown = outputs.map(|(f, p)| shown(&of_interface(graph, layer, f), p, stands_in));
+        let shown = shown.collect::<Vec<_>>().join("  ");
         let kind = format!("{}-{}", layer.op_type, layer.version);
-        rows.push(vec![layer.id.to_string(), kind, layer.name.clone(), shown.join("  ")]);
+        rows.push(vec![layer.id.to_string(), kind, shown_name(graph, position), shown]);
     }
     let mut out = table(&rows);
     if !unknown.is_empty() {
@@ -366,7 +408,7 @@ fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Diagnostic])
         out.push('\n');
     }
     out.push_str(&told(findings, graph.source()));
-    out.push_str(&format!("\n{}, {}\n", plural(live(graph).len(), "layer"), counts(findings)));
+    out.push_str(&format!("\n{}, {}\n", layer_count(graph), counts(findings)));
     out
 }
 
@@ -383,27 +425,53 @@ fn outputs(graph: &Graph, facts: &Facts, position: usize) -> Vec<(Fact, Port)> {
     (0..layer.outputs.len()).filter_map(|port| of(OutputRef { layer: position, port })).collect()
 }
 
+/// The name of a layer; of an input or output first that of its tensor, which other commands take.
+fn shown_name(graph: &Graph, position: usize) -> String {
+    let place = |of: &[usize]| of.iter().position(|&p| p == position);
+    let port = place(graph.parameters()).and_then(|i| bind::inputs(graph).into_iter().nth(i));
+    let result = || place(graph.results()).and_then(|i| bind::outputs(graph).into_iter().nth(i));
+    match port.or_else(result) {
+        Some(port) if port.shown() != port.friendly => {
+            format!("{} ({})", port.shown(), port.friendly)
+        }
+        Some(port) => port.friendly,
+        None => graph.layers().get(position).map(|l| l.name.clone()).unwrap_or_default(),
+    }
+}
+
+/// What callers give or get at an input or output, and the element type in the graph.
+fn of_interface(graph: &Graph, layer: &Layer, fact: &Fact) -> (Fact, ElementType) {
+    let own = fact.element_type;
+    let element_type = match &*layer.op_type {
+        "Parameter" => infer::input_type(graph, own),
+        "Result" => infer::output_type(graph, own),
+        _ => own,
+    };
+    (Fact { element_type, ..fact.clone() }, own)
+}
+
 /// A fact, or what the file declares where nothing is known, marked as such.
-fn shown(fact: &Fact, port: &Port, stands_in: bool) -> String {
+fn shown((fact, own): &(Fact, ElementType), port: &Port, stands_in: bool) -> String {
     let unknown = fact.element_type == ElementType::Dynamic || fact.shape.rank().is_none();
     match port.precision {
         Some(precision) if unknown && stands_in && precision.is_static() => {
             format!("{precision}{} (declared)", declared_shape(port))
         }
+        _ if *own != fact.element_type => format!("{fact} ({own} in the graph)"),
         _ => fact.to_string(),
     }
 }
 
 /// Why the open dims of a tensor are unknown, each reason once.
-fn reasons(fact: &Fact, facts: &Facts) -> Vec<String> {
+fn reasons(fact: &Fact, facts: &Facts, (graph, declared): (&Graph, &Declared)) -> Vec<String> {
     let whys: Vec<Why> = match &fact.shape {
         PartialShape::Unranked(why) => vec![*why],
         PartialShape::Ranked(dims) => {
             dims.iter().filter(|d| !d.is_static()).map(|d| d.why()).collect()
         }
     };
-    let mut reasons: Vec<String> =
-        whys.into_iter().filter_map(|w| facts.reason(w)).map(str::to_owned).collect();
+    let known = whys.into_iter().filter_map(|w| facts.reason(w));
+    let mut reasons: Vec<String> = known.map(|reason| declared.reason(graph, reason)).collect();
     reasons.dedup();
     reasons
 }

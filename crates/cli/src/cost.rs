@@ -4,7 +4,7 @@ use infer::{Fact, Facts};
 use ir::{Graph, Layer};
 
 /// Multiplications and additions of a layer, two for each pair; `None` where they cannot be told,
-/// such as for open shapes. Layers without sums of products count one for each element they give.
+/// such as for open shapes. Copies count nothing, other layers one for each element they give.
 pub(crate) fn operations(graph: &Graph, facts: &Facts, position: usize) -> Option<u64> {
     let layer = graph.layers().get(position)?;
     let module = infer::find(&layer.op_type, &layer.version).ok()?.module;
@@ -12,9 +12,7 @@ pub(crate) fn operations(graph: &Graph, facts: &Facts, position: usize) -> Optio
     let input = |i: usize| facts.output(*graph.inputs_of(position).get(i)?);
     let out = volume(output)?;
     match module {
-        "constant" | "parameter" | "result" | "variable" | "shape_of" | "reshape" | "squeeze" => {
-            Some(0)
-        }
+        module if MOVES.split(' ').any(|name| name == module) => Some(0),
         "convolution" => convolution(layer, input(0)?, input(1)?, out),
         "matmul" => out.checked_mul(depth(layer, input(0)?)?)?.checked_mul(2),
         "scaled_dot_product_attention" => {
@@ -35,6 +33,14 @@ pub(crate) fn operations(graph: &Graph, facts: &Facts, position: usize) -> Optio
         _ => Some(out),
     }
 }
+
+/// Rule modules of operations that only say where values are, or copy them.
+const MOVES: &str = "broadcast caffe_reshape concat constant convert convert_promote_types \
+                     extract_image_patches gather gather_elements gather_nd mxnet_reshape pad \
+                     parameter reorg_yolo reshape result reverse reverse_sequence roll \
+                     scatter_elements_update scatter_nd_update scatter_update select shape_of \
+                     shuffle_channels slice slice_scatter space_to_batch space_to_depth split \
+                     squeeze static_reshape strided_slice transpose variable";
 
 /// The filters run over the result, or backwards over the image: one position for each of them.
 fn convolution(layer: &Layer, data: &Fact, filters: &Fact, out: u64) -> Option<u64> {
@@ -150,6 +156,18 @@ mod tests {
         g.result("y", y);
         // Four channels, each from the two channels of its group, through 3 by 3.
         assert_eq!(cost(g, y), 2 * (4 * 10 * 10) * (2 * 9));
+    }
+
+    #[test]
+    fn what_moves_values_computes_nothing() {
+        let mut g = GraphBuilder::new("g");
+        let x = g.parameter("x", ElementType::F32, "2,5,3");
+        let axes = g.constant_i64(&[2, 0, 1]);
+        let y = g.layer("Transpose", "opset1").inputs(&[x, axes]).output();
+        g.result("y", y);
+        assert_eq!(cost(g, y), 0);
+        let known = |name: &str| infer::ROWS.iter().any(|row| row.module == name);
+        assert!(MOVES.split(' ').all(known));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::bind::{self, Declared, Port};
 use crate::cost;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
+use crate::look::dump;
 use crate::statistics::Constant;
 use crate::table::table;
 use crate::text::plural;
@@ -179,6 +180,18 @@ impl Interface {
             type_in_graph: self.in_graph.map(ElementType::name),
         }
     }
+}
+
+/// How many layers a model has, and how many of them are in bodies or not needed.
+pub(crate) fn layer_count(graph: &Graph) -> String {
+    let mut all = Vec::new();
+    dump::collect(graph, &mut all);
+    let own = graph.layers().len();
+    let parts = [(all.len() - own, "in bodies"), (own - graph.order().len(), "not needed")];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+    let of = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    plural(all.len(), "layer") + &of
 }
 
 struct Inspection<'a> {
@@ -400,7 +413,7 @@ impl<'a> Inspection<'a> {
             "{}: IR version {}, {}{}\n",
             self.graph.name(),
             self.version(),
-            plural(self.layers(), "layer"),
+            layer_count(self.graph),
             self.made_by().map(|by| format!(", by OpenVINO {by}")).unwrap_or_default()
         );
         let ports = |title: &str, ports: &[Interface]| {

@@ -1,13 +1,18 @@
 //! Finds the file of a model, and the layer that a name means.
 
 use crate::hint;
-use crate::text::nearest;
-use anyhow::{Context, Result};
+use crate::text::{Glob, nearest};
+use anyhow::{Context, Result, anyhow};
 use ir::{Diagnostics, Graph, Layer};
 use std::path::{Path, PathBuf};
 
 /// What exporters of optimum-intel write beside the model of text.
 const TOKENIZERS: [&str; 2] = ["openvino_tokenizer.xml", "openvino_detokenizer.xml"];
+
+/// Whether a file is called as those beside a model of text are.
+pub(crate) fn is_tokenizer(path: &Path) -> bool {
+    TOKENIZERS.iter().any(|name| path.ends_with(name))
+}
 
 /// The file of a model. Where a directory is named, `model.xml` in it, or its only `.xml` beside
 /// tokenizers.
@@ -16,7 +21,7 @@ pub(crate) fn model_file(path: &Path) -> PathBuf {
         return path.to_owned();
     }
     let named = path.join("model.xml");
-    let is_model = |file: &PathBuf| !TOKENIZERS.iter().any(|name| file.ends_with(name));
+    let is_model = |file: &PathBuf| !is_tokenizer(file);
     let mut models = models_in(path).into_iter().filter(|_| !named.exists()).filter(is_model);
     match (models.next(), models.next()) {
         (Some(only), None) => only,
@@ -39,6 +44,30 @@ pub(crate) fn models_in(dir: &Path) -> Vec<PathBuf> {
     let mut models: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_xml).collect();
     models.sort_unstable();
     models
+}
+
+/// Whether a pattern is for a layer: by its name, a tensor name of its outputs, or its id. Those of
+/// bodies are counted anew.
+pub(crate) fn is_called(pattern: &Glob, layer: &Layer, is_body: bool) -> bool {
+    let has_id = || !is_body && pattern.as_str().parse() == Ok(layer.id);
+    let mut names = layer.outputs.iter().flat_map(|port| &port.names);
+    pattern.matches(&layer.name) || names.any(|name| pattern.matches(name)) || has_id()
+}
+
+/// Why `--only` lists nothing, with the name that was probably meant.
+pub(crate) fn none_called<'a>(
+    pattern: &Glob,
+    layers: impl Iterator<Item = &'a Layer>,
+) -> anyhow::Error {
+    let names = layers.flat_map(|l| {
+        let tensors = l.outputs.iter().flat_map(|port| &port.names);
+        tensors.chain([&l.name]).map(String::as_str)
+    });
+    let hint = match nearest(pattern.as_str(), names) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => "`irrun check MODEL.xml --all` lists the layers".to_owned(),
+    };
+    anyhow!("--only {pattern}: no layer is called so; {hint}")
 }
 
 /// The layer that a name or an id means: a name goes before an id, as messages and reports tell

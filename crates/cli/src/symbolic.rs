@@ -3,6 +3,7 @@
 
 use crate::bind::Declared;
 use crate::expression::{Expression, Sample, find};
+use crate::finding::Finding;
 use crate::text::nearest;
 use anyhow::{Result, bail, ensure};
 use infer::{Dim, Facts, Inputs, PartialShape};
@@ -21,6 +22,9 @@ pub struct Report {
     /// Choices of sizes that were tried and do not work, such as `H=9, W=224`: of these the
     /// expressions say nothing.
     pub refused: Vec<String>,
+    /// What is wrong whatever the sizes are; with an error no layers are listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// A layer with its shapes as expressions.
@@ -111,6 +115,14 @@ fn replaced(shape: &str, mut size: impl FnMut(&str) -> Result<String>) -> Result
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// Shapes of flags in which each name is any size.
+///
+/// # Errors
+/// As those of other flags.
+pub fn opened(shapes: &[String]) -> Result<Vec<String>> {
+    shapes.iter().map(|shape| replaced(shape, |_| Ok("?".to_owned()))).collect()
 }
 
 /// The names in the shapes of flags, each once, in order.

@@ -15,10 +15,11 @@ mod planned;
 pub(crate) mod profiled;
 mod svg;
 
+use crate::args::whole;
 use crate::bind::Declared;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::locate;
-use crate::text::{Glob, nearest};
+use crate::text::Glob;
 use crate::{json, out, print};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
@@ -46,17 +47,19 @@ pub struct GraphArgs {
     /// What is written; without it, the ending of the output decides, and Graphviz text is printed.
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<Format>,
-    /// Draw the layers whose name matches, with * and ?, and what lies directly between them.
-    #[arg(long, value_name = "GLOB")]
+    /// Draw the layers whose name or tensor name matches, with * and ?, or that have this id, and
+    /// what lies directly between them.
+    #[arg(long, value_name = "GLOB|ID")]
     pub only: Option<Glob>,
     /// Draw what is near a layer, which is given by its name or its id.
     #[arg(long, value_name = "LAYER", conflicts_with = "only")]
     pub around: Option<String>,
     /// How many edges from that layer.
     #[arg(long, value_name = "N", default_value_t = 2, requires = "around")]
+    #[arg(value_parser = whole::<usize>)]
     pub depth: usize,
     /// Blocks that are open in an SVG: those nested at most so deep; others are boxes.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub blocks: Option<usize>,
     /// Draw shape arithmetic as well; the page shows it when it is asked to.
     #[arg(long)]
@@ -143,10 +146,7 @@ pub(crate) fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     files_are_apart(args, &model)?;
     let near = args.around.as_ref().map(|layer| around(&graph, layer, args.depth)).transpose()?;
     if let Some(pattern) = args.only.as_ref().filter(|pattern| !any_named(&graph, pattern)) {
-        let near = nearest(pattern.as_str(), graph.layers().iter().map(|l| l.name.as_str()));
-        let hint = near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-        let error = anyhow!("no layer has a name like {pattern}{hint}");
-        return Err(Failure { exit: Exit::Usage, error });
+        return Err(locate::none_called(pattern, graph.layers().iter())).or_exit(Exit::Usage);
     }
     let declared = Declared::new(&graph, &args.shape)?;
     let given = declared.given();
@@ -158,7 +158,10 @@ pub(crate) fn draw(args: &GraphArgs) -> Result<Exit, Failure> {
     let facts = infer::analyse(&graph, &given).facts;
     let shows = |part: &Graph, position: usize| match (&near, &args.only) {
         (Some(near), _) => part.is_body() || near.contains(&position),
-        (_, Some(pattern)) => part.layers().get(position).is_some_and(|l| pattern.matches(&l.name)),
+        (_, Some(pattern)) => {
+            let layer = part.layers().get(position);
+            layer.is_some_and(|l| locate::is_called(pattern, l, part.is_body()))
+        }
         (None, None) => true,
     };
     let selection = Selection { shows: &shows, statistics: format == Format::Html };
@@ -223,7 +226,8 @@ fn files_are_apart(args: &GraphArgs, model: &Path) -> Result<(), Failure> {
 
 fn any_named(graph: &Graph, pattern: &Glob) -> bool {
     let named = |l: &Layer| {
-        pattern.matches(&l.name) || l.bodies.iter().any(|b| any_named(&b.graph, pattern))
+        locate::is_called(pattern, l, graph.is_body())
+            || l.bodies.iter().any(|b| any_named(&b.graph, pattern))
     };
     graph.layers().iter().any(named)
 }

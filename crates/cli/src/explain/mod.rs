@@ -21,7 +21,6 @@ use quantity::Quantity;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::path::Path;
 
 /// The page of all codes.
@@ -72,6 +71,9 @@ struct Step {
     depth: usize,
     /// The layers that have passed the number on unchanged, by type.
     unchanged_by: Vec<String>,
+    /// The number that they give.
+    #[serde(skip)]
+    asked: String,
     /// `dim 1`, or `element 1` of a small tensor.
     number: String,
     /// The number, if it is known.
@@ -83,22 +85,21 @@ struct Step {
 }
 
 impl Step {
-    /// A line for people, and one before it where layers have passed the number on.
+    /// A line for people.
     fn text(&self) -> String {
         let indent = "  ".repeat(self.depth + 1);
         let value = self.value.map_or("?".to_owned(), |n| n.to_string());
-        let mut text = String::new();
-        if !self.unchanged_by.is_empty() {
-            let mut types: Vec<&str> = self.unchanged_by.iter().map(String::as_str).collect();
-            types.dedup();
-            let shown = types.iter().take(6).copied().collect::<Vec<_>>().join(", ");
-            let more = if types.len() > 6 { ", …" } else { "" };
-            let layers = crate::text::plural(self.unchanged_by.len(), "layer");
-            let _ = writeln!(text, "{indent}unchanged by {layers} ({shown}{more}) from");
+        let Step { number, layer, how, asked, .. } = self;
+        if self.unchanged_by.is_empty() {
+            return format!("{indent}{number} = {value}  {layer}: {how}\n");
         }
-        let Step { number, layer, how, .. } = self;
-        let _ = writeln!(text, "{indent}{number} = {value}  {layer}: {how}");
-        text
+        let mut types: Vec<&str> = self.unchanged_by.iter().map(String::as_str).collect();
+        types.dedup();
+        let shown = types.iter().take(6).copied().collect::<Vec<_>>().join(", ");
+        let more = if types.len() > 6 { ", …" } else { "" };
+        format!(
+            "{indent}{asked} = {value}, from {number} of {layer} through {shown}{more}: {how}\n"
+        )
     }
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let constant = induced::constant(&graph);
     let (told, steps) = (HashSet::new(), Vec::new());
     let rules = Rules { graph: &graph, facts: &facts };
-    let mut story = Story { rules, constant, told, steps };
+    let mut story = Story { rules, declared: &declared, constant, told, steps };
     let subject = story.head(tensor);
     for dim in dims {
         story.step(Quantity::Dim(tensor, dim), 0);
@@ -200,6 +201,12 @@ fn quantity(
         (layer, port) = (source.layer, source.port);
     }
     let tensor = OutputRef { layer, port };
+    let outputs = graph.layers().get(layer).map_or(0, |layer| layer.outputs.len());
+    ensure!(
+        port < outputs,
+        "{title} has {}, so there is no output {port}; a dim is LAYER:PORT:DIM",
+        crate::text::plural(outputs, "output")
+    );
     let Some(fact) = facts.output(tensor) else {
         bail!("{title}: nothing is known of output {port}; `irrun check` says why");
     };
@@ -215,6 +222,7 @@ fn is_sink(graph: &Graph, layer: usize) -> bool {
 
 struct Story<'a> {
     rules: Rules<'a>,
+    declared: &'a Declared,
     /// Which layers depend on constants alone.
     constant: Vec<bool>,
     told: HashSet<Quantity>,
@@ -237,7 +245,7 @@ impl Story<'_> {
 
     /// Tells where a number comes from, and where those come from that it comes from.
     fn step(&mut self, quantity: Quantity, depth: usize) {
-        let (mut quantity, mut passed) = (quantity, Vec::new());
+        let (mut quantity, mut passed) = (quantity, (quantity.name(), Vec::new()));
         loop {
             let tensor = quantity.tensor();
             let Some(fact) = self.rules.facts.output(tensor) else { return };
@@ -267,7 +275,7 @@ impl Story<'_> {
                     return;
                 }
                 [only] if only.term == Some(Term::IDENTITY) => {
-                    passed.push(layer.map(|l| l.op_type.clone()).unwrap_or_default());
+                    passed.1.push(layer.map(|l| l.op_type.clone()).unwrap_or_default());
                     quantity = only.quantity;
                 }
                 several => {
@@ -287,11 +295,11 @@ impl Story<'_> {
         depth: usize,
         q: Quantity,
         value: Option<i64>,
-        unchanged_by: Vec<String>,
+        (asked, unchanged_by): (String, Vec<String>),
         how: &str,
     ) {
         let (layer, how) = (self.title(q.tensor()), how.to_owned());
-        self.steps.push(Step { depth, unchanged_by, number: q.name(), value, layer, how });
+        self.steps.push(Step { depth, unchanged_by, asked, number: q.name(), value, layer, how });
     }
 
     /// Why a number is not known.
@@ -301,7 +309,8 @@ impl Story<'_> {
             Quantity::Dim(_, axis) => fact.shape.dims()?.get(axis)?.why(),
             Quantity::Element(..) => return None,
         };
-        self.rules.facts.reason(why).map(|reason| format!(": {reason}"))
+        let reason = self.rules.facts.reason(why)?;
+        Some(format!(": {}", self.declared.reason(self.rules.graph, reason)))
     }
 
     /// What a number follows from, without axes, patterns and other constants where there is more
