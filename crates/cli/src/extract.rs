@@ -63,9 +63,14 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<Exit, Failure> {
     let kept = between(&graph, &from, &to);
     if kept.is_empty() {
         let error = anyhow!(
-            "no layer lies between --from {} and --to {}: no edge leads from one to the other",
-            args.from.join(", "),
-            args.to.join(", ")
+            "no layer lies {}: no edge leads from one to the other",
+            match (&args.from[..], &args.to[..]) {
+                (from, []) => format!("behind --from {}", from.join(", ")),
+                ([], to) => format!("between the inputs and --to {}", to.join(", ")),
+                (from, to) => {
+                    format!("between --from {} and --to {}", from.join(", "), to.join(", "))
+                }
+            }
         );
         return Err(Failure { exit: Exit::Usage, error });
     }

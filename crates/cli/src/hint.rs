@@ -12,12 +12,20 @@ use std::sync::Arc;
 
 /// The path that was probably meant by one that is not there.
 pub(crate) fn path(path: &Path) -> Option<String> {
-    if path.exists() { None } else { near(path) }
+    if path.exists() || stands_alone(path) { None } else { near(path) }
 }
 
 /// ` (did you mean "x.npy"?)`, if a file that is not there has a name like one that is.
 pub(crate) fn file(path: &Path) -> String {
     self::path(path).map(|near| format!(" (did you mean \"{near}\"?)")).unwrap_or_default()
+}
+
+/// Whether no other file can be meant: of the files of a case folder or of a tokenizer, each is for
+/// itself, however alike their names are.
+fn stands_alone(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let number = stem.strip_prefix("input_").or_else(|| stem.strip_prefix("expected_"));
+    number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit())) || locate::is_tokenizer(path)
 }
 
 /// The path with the first part of it that is not there corrected.

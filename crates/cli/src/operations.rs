@@ -3,7 +3,7 @@
 use crate::args::OpsArgs;
 use crate::exit::{Exit, Failure};
 use crate::table::table;
-use crate::text::{Glob, nearest};
+use crate::text::{Glob, nearest, plural};
 use crate::{json, print};
 use anyhow::anyhow;
 use infer::{ROWS, Row, Versions};
@@ -109,7 +109,7 @@ fn listing(rows: &[&Row]) -> String {
         vec![row.op_type.to_owned(), row.versions.introduced(), until]
     };
     let mut text = table(&rows.iter().map(line).collect::<Vec<_>>());
-    text.push_str(&format!("{} rows\n", rows.len()));
+    text.push_str(&format!("{}\n", plural(rows.len(), "row")));
     text
 }
 

@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use crate::hint;
 use crate::media::Kind;
 use crate::print;
+use crate::table::table;
 use crate::text::nearest;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -20,6 +21,9 @@ use std::path::Path;
 /// What is wrong with it, or the help or version that it asks for.
 pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
     let parsed = Cli::try_parse_from(args);
+    if args.len() < 2 {
+        return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, nothing_given()));
+    }
     // What is no text is a file: commands are called otherwise.
     let first = args.get(1).and_then(|word| word.to_str()).unwrap_or_default();
     let message = match &parsed {
@@ -32,6 +36,17 @@ pub fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
         return Err(Cli::command().error(ErrorKind::InvalidSubcommand, message));
     }
     parsed.map_err(|error| with_tips(error, args))
+}
+
+/// What a command line without a word is told.
+fn nothing_given() -> String {
+    let cli = Cli::command();
+    let row = |command: &clap::Command| {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        vec![format!("  {}", command.get_name()), about]
+    };
+    let rows: Vec<Vec<String>> = cli.get_subcommands().map(row).collect();
+    format!("give a MODEL.xml to run, or a command:\n{}", table(&rows).trim_end())
 }
 
 /// The error with tips of our own in place of those that clap gives.

@@ -87,7 +87,7 @@ impl Case {
     fn read_inputs(&self, step: &Step, declared: &Declared) -> Result<Vec<Tensor>> {
         let (given, taken) = (step.inputs.len(), declared.types.len());
         ensure!(
-            given <= taken,
+            given == taken,
             "case.json lists {}, but the model has {taken}",
             plural(given, "input")
         );

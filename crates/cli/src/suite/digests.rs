@@ -116,6 +116,11 @@ impl DigestFiles {
         Ok(read)
     }
 
+    /// Whether a file has digests of a case.
+    pub fn has(&self, file: &Path, case: &str) -> bool {
+        self.0.get(file).is_some_and(|digests| digests.0.contains_key(case))
+    }
+
     /// As [`Digests::compare`], with those of a file.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub mod test;
 use crate::args::TestArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::{hint, json, limits, out, print};
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use digests::DigestFiles;
 use item::TestItem;
 use outcome::{ItemDigests, Outcome, Report, Tested};
@@ -47,18 +47,17 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     if let Some(dir) = &args.record {
         return record::record(args, dir, &options);
     }
-    if !args.media.is_empty() {
-        let error = anyhow!(
-            "--mean, --scale and --channels are for --record; a suite file has keys for them"
-        );
-        return Err(Failure { exit: Exit::Usage, error });
-    }
+    flags_are_needed(args).or_exit(Exit::Usage)?;
     let items = item::all(args).or_exit(Exit::Usage)?;
     let memory = limits::max_memory().map(Memory::new);
     let suite = Suite { args, options, memory };
     let files = items.iter().filter_map(|item| suite.digests_of(item)).map(|(file, _)| file);
     let files: BTreeSet<PathBuf> = files.collect();
     files_are_apart(args, &items, &files).or_exit(Exit::Usage)?;
+    if args.layers && files.is_empty() {
+        let error = anyhow!("--layers is for digests; give --digests, or a suite file with some");
+        return Err(Failure { exit: Exit::Usage, error });
+    }
     let mut known = DigestFiles::read(files.into_iter(), args.update).or_exit(Exit::Usage)?;
     let tested = suite.run_all(&items, &known)?;
     if args.update {
@@ -78,6 +77,16 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
         out::write_whole(path, write).or_exit(Exit::Input)?;
     }
     Ok(if report.failed == 0 { Exit::Good } else { Exit::Failed })
+}
+
+/// Refuses flags that are for `--record` alone.
+fn flags_are_needed(args: &TestArgs) -> Result<()> {
+    let keys =
+        |flags: &str, file: &str| format!("{flags} are for --record; {file} has keys for them");
+    let pictures = || keys("--mean, --scale and --channels", "a suite file");
+    ensure!(args.media.is_empty(), pictures());
+    ensure!(args.tolerance.is_empty(), keys("--rtol and --atol", "case.json"));
+    Ok(())
 }
 
 /// Refuses to write reports and digests over what the cases consist of.
@@ -219,9 +228,11 @@ impl Suite<'_> {
         }
         if let Some((file, name)) = self.digests_of(item) {
             let lines = test.digests(runner, args.layers)?;
+            let is_new = !known.has(&file, &name);
             let same = known.compare(&file, &name, &lines);
             *digests = Some((file, name, lines));
             return match (same, args.update) {
+                (Err(_), true) if is_new => Ok(Outcome::Updated("added its digests".to_owned())),
                 (Err(change), true) => Ok(Outcome::Updated(format!("{change:#}"))),
                 (same, _) => same.map(|()| Outcome::Passed),
             };

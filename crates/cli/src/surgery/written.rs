@@ -61,6 +61,8 @@ impl Report {
     pub(crate) fn text(&self) -> String {
         let (layers, of) = (plural(self.layers, "layer"), self.of);
         let (inputs, outputs) = (plural(self.inputs, "input"), plural(self.outputs, "output"));
-        format!("{}: {layers} of {of}, {inputs}, {outputs}", self.file)
+        let is_more = self.layers > of;
+        let of = if is_more { format!(" ({of} before)") } else { format!(" of {of}") };
+        format!("{}: {layers}{of}, {inputs}, {outputs}", self.file)
     }
 }
