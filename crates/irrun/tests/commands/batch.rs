@@ -81,9 +81,9 @@ fn files_that_fail_are_named() {
     assert_eq!(outcome.code, 4, "{}", outcome.report());
     for piece in [
         "note: in holds 1 other file, which is no .npy, .npz, picture or sound",
-        "error: input 0 (x, f32[1,?]): in/broken.png: the picture is damaged",
+        "error: input 0 (x, f32[1,?]): in/broken.png: the picture is cut short or damaged",
         "in/old.gif: .gif is not read",
-        "error: in/wide.npy: input 0 (x) takes f32[1,?], but the file holds f32[2,2]",
+        "error: input 0 (x) takes f32[1,?], but in/wide.npy holds f32[2,2]",
         "error: 3 of 7 files failed",
     ] {
         assert!(outcome.stderr.contains(piece), "{piece}: {}", outcome.report());

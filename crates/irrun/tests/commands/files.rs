@@ -74,11 +74,16 @@ fn reports_overwrite_nothing_that_is_read() {
     ] {
         refused(&room, args, because);
     }
-    let case = ["case.json", "input_0.npy", "expected_0.npy"].map(|f| room.read(&format!("case/{f}")));
+    let case =
+        ["case.json", "input_0.npy", "expected_0.npy"].map(|f| room.read(&format!("case/{f}")));
     assert!(case[0].starts_with(b"{") && case[1..].iter().all(|f| f.starts_with(b"\x93NUMPY")));
     // What another model lies in is no place for a case of this one.
     std::fs::remove_file(room.path("case/case.json")).unwrap();
-    refused(&room, "test model.xml --record case -i x.npy", "case/model.xml is the model of another");
+    refused(
+        &room,
+        "test model.xml --record case -i x.npy",
+        "case/model.xml is the model of another",
+    );
     room.irrun("model.xml -i x.npy --save-inputs in.npz").good();
     room.irrun("model.xml -i in.npz").good();
 }

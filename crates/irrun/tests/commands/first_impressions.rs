@@ -174,7 +174,7 @@ fn what_goes_where() {
     }
     says(&room, "edit model.xml --weights f16 -o -", 2, &["a model is two files"]);
     assert!(!room.path("-").exists());
-    let asked = "input 0 (x:0) is f32[2,4] because --shape says so, but the file holds f32[2,3]";
+    let asked = "input 0 (x:0) is f32[2,4] because --shape says so, but x.npy holds f32[2,3]";
     says(&room, "model.xml -i x.npy --shape [2,4]", 4, &[asked]);
     room.write("nan.npy", &npy("<f4", false, "(2, 3)", &f32s(&[0., f32::NAN, 2., 3., 4., 5.])));
     let told = "note: output 0 (r:0): 1 of 6 elements are NaN";

@@ -20,5 +20,6 @@ mod pictures;
 mod process;
 mod riddles;
 mod sounds;
+mod strangers;
 mod suites;
 mod top;

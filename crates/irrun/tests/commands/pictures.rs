@@ -301,11 +301,11 @@ fn mistakes_are_told() {
         ),
         ("f32", "1,3,4,4", &whole, "--scale 0", 2, "0 divides nothing"),
         ("f32", "1,3,4,4", &whole, "--scale x", 2, "give a number, or one for each channel"),
-        ("f32", "1,3,4,4", b"", "", 4, "it begins as neither a PNG nor a JPEG"),
+        ("f32", "1,3,4,4", b"", "", 4, "x.png: the file is empty"),
         ("f32", "1,3,4,4", b"GIF89a", "", 4, "it begins as neither a PNG nor a JPEG"),
-        ("f32", "1,3,4,4", cut, "", 4, "the picture is damaged"),
-        ("f32", "1,3,4,4", &wrong, "", 4, "the picture is damaged"),
-        ("f32", "1,3,4,4", b"\xff\xd8\xff\xe0", "", 4, "the picture is damaged"),
+        ("f32", "1,3,4,4", cut, "", 4, "the picture is cut short or damaged"),
+        ("f32", "1,3,4,4", &wrong, "", 4, "the picture is cut short or damaged"),
+        ("f32", "1,3,4,4", b"\xff\xd8\xff\xe0", "", 4, "the picture is cut short or damaged"),
     ] {
         let room = Room::identity(element_type, shape);
         room.write("x.png", file);

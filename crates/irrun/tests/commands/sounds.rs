@@ -125,7 +125,7 @@ fn mistakes_are_told() {
         ("f32", "1,1,1,?", &file[..], "sound has 1 to 3 axes, and the input takes [1,1,1,?]"),
         ("f32", "4,1,?", &file, "axis 0 of the input takes 4, and a sound is 1 there"),
         ("f32", "1,3,?", &file, "the file has 2 channels, and axis 1 of the input takes 3 of them"),
-        ("f32", "1,16000", &file, "input 0 (x) takes f32[1,16000], but the file holds f32[1,2]"),
+        ("f32", "1,16000", &file, "input 0 (x) takes f32[1,16000], but x.wav holds f32[1,2]"),
         ("i16", "1,?", &file, "sound has values from -1 to 1, which i16 does not hold"),
         ("f32", "1,?", &file[..file.len() - 1], "the sound is damaged"),
         ("f32", "1,?", &file[..30], "the sound is damaged"),

@@ -89,7 +89,7 @@ fn digests_pin_outputs_without_goldens() {
     case(&room, "t/a", &[0.; 6]);
     std::fs::remove_file(room.path("t/a/expected_0.npy")).unwrap();
     says(&room, "test t --digests m.digests", 2, &["--update makes it"]);
-    says(&room, "test t --digests m.digests --update", 0, &["updated t/a: there is no digest"]);
+    says(&room, "test t --digests m.digests --update", 0, &["updated t/a: added its digests"]);
     let text = String::from_utf8(room.read("m.digests")).unwrap();
     let stats = "\tmin 0.0000e0 max 5.0000e0 mean 2.5000e0 NaN 0\n";
     assert!(text.contains("\nt/a\t0\tf32[3,2]\t") && text.ends_with(stats), "{text}");
@@ -170,7 +170,7 @@ fn a_suite_file_lists_models() {
     says(&room, "test s", 2, &missing);
     let made = [
         "updated s/irrun.toml/given: s/given.npz is new",
-        "updated s/irrun.toml/random: there is no digest of it",
+        "updated s/irrun.toml/random: added its digests",
         "updated s/irrun.toml/other: s/other.npy is new",
         "0 passed, 0 failed, 3 updated",
     ];
