@@ -5,9 +5,10 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::out;
 use crate::print;
 use crate::text::nearest;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// Printing completions.
@@ -48,11 +49,16 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// A command of irrun as its page calls it.
-fn command(name: &str) -> anyhow::Result<Command> {
+/// All commands as their pages call them.
+fn whole() -> Command {
     let mut whole = Cli::command().disable_help_subcommand(true);
     // Gives each command its whole name, and the flags that all of them have.
     whole.build();
+    whole
+}
+
+/// A command of irrun as its page calls it.
+fn command(whole: &Command, name: &str) -> anyhow::Result<Command> {
     if let Some(command) = whole.find_subcommand(name) {
         return Ok(command.clone());
     }
@@ -62,26 +68,33 @@ fn command(name: &str) -> anyhow::Result<Command> {
     }
 }
 
+/// A page, with headings as manual pages have them.
+fn page(command: &Command) -> anyhow::Result<String> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    let page = String::from_utf8_lossy(&page).replace(".SH EXTRA", ".SH EXAMPLES");
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(page.replace(&format!("\nv{version}"), &format!("\nirrun {version}")))
+}
+
 /// Prints a manual page, or writes those of all commands.
 ///
 /// # Errors
 /// When they cannot be written.
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
-    match &args.output {
-        Some(dir) => {
-            let failed = || format!("{} cannot be written", dir.display());
-            out::make_dir(dir).or_exit(Exit::Input)?;
-            clap_mangen::generate_to(Cli::command(), dir)
-                .with_context(failed)
-                .or_exit(Exit::Input)?;
-        }
-        None => {
-            let mut page = Vec::new();
-            let command = args.command.as_deref().map_or_else(|| Ok(Cli::command()), command);
-            let man = clap_mangen::Man::new(command.or_exit(Exit::Usage)?);
-            man.render(&mut page).or_exit(Exit::Input)?;
-            print::raw(String::from_utf8_lossy(&page))?;
-        }
+    let whole = whole();
+    let Some(dir) = &args.output else {
+        let named = args.command.as_deref().map(|name| command(&whole, name));
+        let command = named.transpose().or_exit(Exit::Usage)?.unwrap_or(whole);
+        print::raw(page(&command).or_exit(Exit::Input)?)?;
+        return Ok(Exit::Good);
+    };
+    out::make_dir(dir).or_exit(Exit::Input)?;
+    for command in std::iter::once(&whole).chain(whole.get_subcommands()) {
+        let path = dir.join(format!("{}.1", command.get_display_name().unwrap_or("irrun")));
+        let page = page(command).or_exit(Exit::Input)?;
+        let write = |file: &mut dyn Write| Ok(file.write_all(page.as_bytes())?);
+        out::write_whole(&path, write).or_exit(Exit::Input)?;
     }
     Ok(Exit::Good)
 }
