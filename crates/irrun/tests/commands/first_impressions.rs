@@ -230,6 +230,7 @@ fn completions_and_manual_pages() {
     assert_eq!(other.code, 2, "{}", other.report());
     let page = room.irrun("man").good();
     assert!(page.contains(".TH irrun 1") && page.contains("Exit codes"), "{page}");
+    assert!(page.contains(".SH EXAMPLES") && !page.contains("help(1)"), "{page}");
     room.irrun("man -o man1").good();
     let page = String::from_utf8(room.read("man1/irrun-check.1")).unwrap();
     assert!(page.contains("irrun check"), "{page}");
