@@ -23,7 +23,6 @@ use outcome::{ItemDigests, Outcome, Report, Tested};
 use rayon::prelude::*;
 use runtime::{Options, Threads};
 use schedule::{Memory, Runner};
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,8 +50,12 @@ pub fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let items = item::all(args).or_exit(Exit::Usage)?;
     let memory = limits::max_memory().map(Memory::new);
     let suite = Suite { args, options, memory };
-    let files = items.iter().filter_map(|item| suite.digests_of(item)).map(|(file, _)| file);
-    let files: BTreeSet<PathBuf> = files.collect();
+    let mut files: Vec<PathBuf> = Vec::new();
+    for (file, _) in items.iter().filter_map(|item| suite.digests_of(item)) {
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
     files_are_apart(args, &items, &files).or_exit(Exit::Usage)?;
     if args.layers && files.is_empty() {
         let error = anyhow!("--layers is for digests; give --digests, or a suite file with some");
@@ -90,7 +93,7 @@ fn flags_are_needed(args: &TestArgs) -> Result<()> {
 }
 
 /// Refuses to write reports and digests over what the cases consist of.
-fn files_are_apart(args: &TestArgs, items: &[TestItem], digests: &BTreeSet<PathBuf>) -> Result<()> {
+fn files_are_apart(args: &TestArgs, items: &[TestItem], digests: &[PathBuf]) -> Result<()> {
     let mut written: Vec<&Path> = args.junit.iter().map(PathBuf::as_path).collect();
     if args.update {
         written.extend(digests.iter().map(PathBuf::as_path));
