@@ -7,7 +7,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::tuning::{PATCHES_AT_ONCE, TRANSPOSED_GRAIN};
-use crate::gemm::{Operand, PostOp, Target, Window, apply_post_ops};
+use crate::gemm::{PostOp, Target, Window, apply_post_ops};
 use std::ops::Range;
 
 /// A transposed convolution of patches.
@@ -98,7 +98,7 @@ impl Patches {
         let (early, late) = post_ops.split_at(self.count_early(post_ops));
         let repeated = self.repeated_columns(early);
         let early: Vec<PostOp<'_>> =
-            early.iter().zip(&repeated).map(|(op, columns)| with_columns(*op, columns)).collect();
+            early.iter().zip(&repeated).map(|(op, columns)| op.with_columns(columns)).collect();
         let pieces = width.div_ceil(self.at_once()).max(1);
         let len = width.div_ceil(pieces) * self.columns();
         let mut memory = scratch.take::<f32>(len * threads.count());
@@ -134,13 +134,8 @@ impl Patches {
 
     /// For each post-op the operand for the columns of a patch, if it has one for each channel.
     fn repeated_columns(&self, post_ops: &[PostOp<'_>]) -> Vec<Vec<f32>> {
-        let repeated = |op: &PostOp<'_>| match op {
-            PostOp::Add(Operand::Columns(own)) | PostOp::Multiply(Operand::Columns(own)) => {
-                own[..self.conv.outputs].repeat(self.conv.taps())
-            }
-            _ => Vec::new(),
-        };
-        post_ops.iter().map(repeated).collect()
+        let repeat = |own: &[f32]| own[..self.conv.outputs].repeat(self.conv.taps());
+        post_ops.iter().map(|op| op.columns().map(repeat).unwrap_or_default()).collect()
     }
 
     /// Writes the patches of neighbouring inputs of a line, line by line of the output.
@@ -197,14 +192,5 @@ fn copy_runs<const N: usize>(from: &[f32], stride: usize, to: &mut [f32]) {
         if let Some(from) = from.first_chunk::<N>() {
             *to = *from;
         }
-    }
-}
-
-/// The post-op with `columns` in place of its operand for each column.
-fn with_columns<'a>(op: PostOp<'a>, columns: &'a [f32]) -> PostOp<'a> {
-    match op {
-        PostOp::Add(Operand::Columns(_)) => PostOp::Add(Operand::Columns(columns)),
-        PostOp::Multiply(Operand::Columns(_)) => PostOp::Multiply(Operand::Columns(columns)),
-        op => op,
     }
 }

@@ -194,6 +194,27 @@ impl<'a> PostOp<'a> {
         self.bind(&Part { row: 0, column: first })
     }
 
+    /// Its operand, if that is a number for each column.
+    pub(crate) fn columns(&self) -> Option<&'a [f32]> {
+        match *self {
+            PostOp::Add(Operand::Columns(own))
+            | PostOp::Multiply(Operand::Columns(own))
+            | PostOp::Divide(Operand::Columns(own)) => Some(own),
+            _ => None,
+        }
+    }
+
+    /// The post-op with these numbers in place of its own, if it has one for each column.
+    pub(crate) fn with_columns(self, columns: &'a [f32]) -> PostOp<'a> {
+        let columns = Operand::Columns(columns);
+        match self {
+            PostOp::Add(Operand::Columns(_)) => PostOp::Add(columns),
+            PostOp::Multiply(Operand::Columns(_)) => PostOp::Multiply(columns),
+            PostOp::Divide(Operand::Columns(_)) => PostOp::Divide(columns),
+            op => op,
+        }
+    }
+
     /// Whether several whole rows of `columns` elements may be taken for one run: it does the same
     /// to every row, or its operand has no gaps between rows either.
     fn joins_rows(&self, columns: usize) -> bool {

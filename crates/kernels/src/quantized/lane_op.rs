@@ -97,7 +97,7 @@ impl<const WHOLE: bool> Reach<WHOLE> {
 /// An operation on the lanes of a row.
 #[derive(Clone, Copy)]
 pub(super) enum LaneOp<'a> {
-    /// An addition or multiplication. Its operands begin at the first column of the panel.
+    /// An addition or a multiplication. Its operands begin at the first column of the panel.
     PostOp(PostOp<'a>),
     Activation(Activation),
     Exponential(Exponential),
@@ -127,8 +127,8 @@ pub fn stays_in_registers(function: Unary) -> bool {
 }
 
 impl<'a> LaneOp<'a> {
-    /// Appends a post-op for `rows` rows of `columns` columns, from column `first` on; `None` if an
-    /// operand is too small.
+    /// Appends a post-op for `rows` rows of `columns` columns, from column `first` on. `None` if an
+    /// operand is too small, or for a division, which only the scalar path does.
     pub(super) fn append(
         all: &mut Vec<LaneOp<'a>>,
         op: PostOp<'a>,
@@ -157,7 +157,10 @@ impl<'a> LaneOp<'a> {
                     (None, None) => LaneOp::Call(function),
                 }
             }
-            _ => LaneOp::PostOp(op.from_column(first)),
+            PostOp::Divide(_) => return None,
+            PostOp::Add(_) | PostOp::Multiply(_) | PostOp::AddQuantized { .. } => {
+                LaneOp::PostOp(op.from_column(first))
+            }
         };
         all.push(last);
         Some(())
@@ -246,8 +249,11 @@ impl<'a> LaneOp<'a> {
                     };
                     each!(x, i, p => x[i][p].add(q(i, p).fma(scale, low)));
                 }
-                // `append` never makes other post-ops, and calls do not get here.
-                LaneOp::PostOp(_) | LaneOp::Call(_) => {}
+                // A panic here, in each instance of the loops, would cost kilobytes of code.
+                LaneOp::PostOp(_) | LaneOp::Call(_) if !cfg!(debug_assertions) => {}
+                LaneOp::PostOp(_) | LaneOp::Call(_) => {
+                    unreachable!("`append` makes no such post-op, and calls are made on whole rows")
+                }
                 LaneOp::Activation(activation) => activation.apply(x),
                 LaneOp::Exponential(Exponential::Swish(swish)) => {
                     each!(x, i, p => swish.apply(x[i][p]))

@@ -12,7 +12,7 @@ use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::conv::small_oc::{BLOCK, Positions, small_oc, to_planes};
-use crate::gemm::{Operand, PostOp, RegisterPostOps, Strided, apply_post_ops, apply_to_rows};
+use crate::gemm::{Operand, PostOp, RegisterPostOps, apply_post_ops, apply_to_rows};
 use crate::math::quantize::{Quantizer, Quantizers};
 use crate::multiversion;
 use std::ops::Range;
@@ -122,11 +122,9 @@ struct Epilogue<'a> {
 impl<'a> Epilogue<'a> {
     fn new(scales: &'a [f32], post_ops: &[PostOp<'a>], columns: usize) -> Epilogue<'a> {
         let scale = PostOp::Multiply(Operand::Columns(scales));
-        let repeated = |op: PostOp<'a>| match op {
-            PostOp::Add(Operand::Columns(own)) | PostOp::Multiply(Operand::Columns(own)) => {
-                (op, own[..columns].repeat(REPEATS))
-            }
-            _ => (op, Vec::new()),
+        let repeated = |op: PostOp<'a>| {
+            let own = op.columns().map(|own| own[..columns].repeat(REPEATS));
+            (op, own.unwrap_or_default())
         };
         let all = [scale].into_iter().chain(post_ops.iter().copied());
         Epilogue { ops: all.map(repeated).collect(), columns }
@@ -135,24 +133,11 @@ impl<'a> Epilogue<'a> {
     /// Applies them to all columns of some positions.
     fn apply(&self, positions: Range<usize>, values: &mut [f32]) {
         for (op, repeated) in &self.ops {
-            let wide = match op {
-                PostOp::Add(Operand::Columns(_)) => PostOp::Add(Operand::Columns(repeated)),
-                PostOp::Multiply(Operand::Columns(_)) => {
-                    PostOp::Multiply(Operand::Columns(repeated))
-                }
-                // Rows without gaps are one.
-                PostOp::Add(Operand::Matrix(Strided { stride, .. }))
-                | PostOp::Multiply(Operand::Matrix(Strided { stride, .. }))
-                    if *stride == self.columns =>
-                {
-                    apply_post_ops(&[*op], 0, positions.start * self.columns, values);
-                    continue;
-                }
-                _ => {
-                    apply_to_rows(&[*op], positions.start, self.columns, values);
-                    continue;
-                }
-            };
+            if repeated.is_empty() {
+                apply_to_rows(&[*op], positions.start, self.columns, values);
+                continue;
+            }
+            let wide = op.with_columns(repeated);
             let (whole, rest) = values.split_at_mut(values.len() / repeated.len() * repeated.len());
             apply_to_rows(&[wide], 0, repeated.len(), whole);
             apply_post_ops(&[wide], 0, 0, rest);

@@ -351,6 +351,21 @@ fn are_applied_in_order([height, width]: [Window; 2], outputs: usize) {
     }
     assert!(expected.iter().any(|x| *x > 0.0) && expected.contains(&0.0));
     assert_eq!(run(&all), expected);
+    // Divisions are not lane operations.
+    let divisors: Vec<f32> = (1..=outputs).map(|j| j as f32 / 8.0).collect();
+    let positive: Vec<f32> = matrix.iter().map(|x| x + 30.0).collect();
+    let divided = [
+        PostOp::Add(Operand::Columns(&columns)),
+        PostOp::Divide(Operand::Columns(&divisors)),
+        PostOp::Divide(Operand::Number(0.7)),
+        PostOp::Divide(Operand::Matrix(Strided { values: &positive, stride: outputs })),
+        PostOp::Apply(Unary::Tanh {}),
+    ];
+    let mut quotients = run(&[]);
+    for (i, row) in quotients.chunks_exact_mut(outputs).enumerate() {
+        crate::gemm::apply_post_ops(&divided, i, 0, row);
+    }
+    assert_eq!(run(&divided), quotients);
     let quantized_by = |to: Quantizers<'_>| {
         let mut bytes = vec![0; rows * outputs];
         let output = Output::Quantized(&mut bytes, to);

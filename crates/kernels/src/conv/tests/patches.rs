@@ -21,8 +21,10 @@ proptest! {
         let weights = numbers(ci * co * conv.taps(), 6);
         let rows = batch * conv.positions();
         let (bias, matrix) = (numbers(co, 7), numbers(rows * co, 8));
+        let divisors: Vec<f32> = (1..=co).map(|channel| channel as f32).collect();
         let post_ops = [
             PostOp::Add(Operand::Columns(&bias)),
+            PostOp::Divide(Operand::Columns(&divisors)),
             PostOp::Apply(Unary::Relu {}),
             PostOp::Add(Operand::Matrix(Strided { values: &matrix, stride: co })),
             PostOp::Multiply(Operand::Columns(&bias)),
@@ -30,7 +32,8 @@ proptest! {
         let mut expected = Vec::new();
         for (i, value) in spread(&conv, &input, &weights).into_iter().enumerate() {
             let bias = f64::from(bias[i % co]);
-            expected.push(((value + bias).max(0.0) + f64::from(matrix[i])) * bias);
+            let quotient = (value + bias) / f64::from(divisors[i % co]);
+            expected.push((quotient.max(0.0) + f64::from(matrix[i])) * bias);
         }
         let back = Transposed::new(&conv);
         for threads in [1, 3].map(Threads::new) {
