@@ -1,12 +1,13 @@
 //! The most frequent requantization: a scale, a bias, perhaps a function or a residual, and perhaps
 //! the quantizer of the output. One loop does all of it, with the parameters of the columns in
-//! registers. Without a function, the scale and the bias have absorbed that of the quantizer.
+//! registers. If no function comes between them, the quantizer's factor and offset are folded into
+//! the scale and the bias.
 
-use super::fused_post_op::{AddByFma, FusedPostOp, LeakyRelu, PANEL_ROWS, QuantizerForm};
+use super::fused_post_op::{AddByFma, FusedPostOp, LeakyRelu, QuantizerForm};
 use super::lane_op::{LaneOp, Reach, each};
 use super::output::{Columns, To};
 use super::residual::{Residual, ResidualOf};
-use super::tile::{HALF, QUARTER, WIDTH};
+use super::tile::{HALF, PANEL_ROWS, QUARTER, WIDTH};
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
@@ -296,7 +297,7 @@ impl AffineRows<'_> {
         unsafe {
             let of = self.affine.parameters::<V, P>();
             let mut row = 0;
-            if F::ROWS == PANEL_ROWS && (V::LANES == HALF || P == 1) {
+            if F::BY_PANEL_ROWS && (V::LANES == HALF || P == 1) {
                 while row + PANEL_ROWS <= sums.len() {
                     let some = &sums[row..][..PANEL_ROWS];
                     self.some::<V, F, PANEL_ROWS, P, WHOLE>(fused, row, &of, some);

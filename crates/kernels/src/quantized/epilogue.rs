@@ -13,10 +13,11 @@ pub(super) trait Epilogue: Copy {
     /// The CPU has AVX-512.
     unsafe fn start<const P: usize>(self) -> [__m512i; P];
 
-    /// Takes `R` rows of `P` vectors, from `row` on.
+    /// Takes the sums of `R` rows of `P` vectors, from `row` on.
     ///
     /// # Safety
-    /// The CPU has AVX-512, and there are so many rows and columns.
+    /// The CPU has AVX-512. The destination has the rows and the columns of the panel, which are
+    /// at most `P` vectors, and nobody else uses them.
     unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]);
 }
 
@@ -33,7 +34,7 @@ impl Epilogue for ToSums {
 
     #[inline(always)]
     unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
-        debug_assert!((row + R) * WIDTH <= self.0.count());
+        debug_assert!((row + R) * WIDTH <= self.0.count() && 16 * P <= WIDTH);
         for i in 0..R {
             for p in 0..P {
                 // SAFETY: the caller's promise.
@@ -55,8 +56,8 @@ impl Epilogue for AffineRows<'_> {
 
     #[inline(always)]
     unsafe fn apply<const R: usize, const P: usize>(self, row: usize, sums: &[[__m512i; P]; R]) {
-        debug_assert!(P * 16 <= WIDTH);
-        // SAFETY: the caller's promise.
+        debug_assert!(self.fits_registers() && self.columns.scales.len() <= 16 * P);
+        // SAFETY: the caller's promise, and rows of sums stay in registers only if they fit there.
         unsafe { self.write_registers(row, sums) }
     }
 }

@@ -7,9 +7,6 @@ use crate::base::simd::{Integral, opaque};
 use crate::gemm::Activation;
 use crate::math::exponential::Function;
 
-/// Rows that are taken at a time if a [`FusedPostOp`] wants several: eight vectors.
-pub(super) const PANEL_ROWS: usize = 4;
-
 /// What the scale and the bias have left of the quantizer, besides clamping and rounding.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum QuantizerForm {
@@ -22,9 +19,10 @@ pub(super) enum QuantizerForm {
 
 /// A post-op between the bias and the quantizer.
 pub(super) trait FusedPostOp: Copy {
-    /// Rows that are taken at a time, where vectors are half a panel: the CPU reads too few
-    /// instructions ahead to overlap the operations on several rows that follow each other.
-    const ROWS: usize = 1;
+    /// Whether several rows are taken at a time where vectors are half a panel. The operations on
+    /// a row wait for each other. The CPU overlaps them with those of the next row only if both
+    /// are within its reorder window, which is too small for loops of one row.
+    const BY_PANEL_ROWS: bool = false;
 
     /// The quantizer behind it.
     fn quantizer(self) -> QuantizerForm;
@@ -43,12 +41,12 @@ pub(super) trait FusedPostOp: Copy {
     );
 }
 
-/// LeakyRelu with a slope, or nothing. Which of them is the same for all rows.
+/// LeakyRelu, or the identity if there is no slope; the same for all rows.
 #[derive(Clone, Copy)]
 pub(super) struct LeakyRelu(pub(super) Option<f32>);
 
 impl FusedPostOp for LeakyRelu {
-    const ROWS: usize = PANEL_ROWS;
+    const BY_PANEL_ROWS: bool = true;
 
     #[inline(always)]
     fn quantizer(self) -> QuantizerForm {
@@ -88,8 +86,8 @@ impl<F: Function> FusedPostOp for F {
     }
 }
 
-/// Additions as products with 1 that are added to, with the same bits. Zen computes them where it
-/// multiplies, so that what adds is left to conversions and limits, of which there are more.
+/// `x + y` as `fma(x, 1, y)`, with the same bits. Zen runs FMAs on its multiply ports, which leaves
+/// the add ports to conversions and min/max.
 #[derive(Clone, Copy)]
 pub(super) struct AddByFma<V>(V);
 

@@ -6,7 +6,7 @@ use super::lane_op::{LaneOp, Reach};
 use super::output::{Columns, To};
 #[cfg(target_arch = "x86_64")]
 use super::tile::QUARTER;
-use super::tile::{HALF, TILE_ROWS, WIDTH};
+use super::tile::{HALF, PANEL_ROWS, TILE_ROWS, WIDTH};
 use crate::base::isa::{Isa, isa};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::InOut;
@@ -131,7 +131,8 @@ impl<'a> Requantizer<'a> {
                 Way::Lanes(ops) => {
                     let (count, from) = (sums.len(), RowInput::Sums(sums));
                     let rows = RequantizeRows { columns, ops, row, count, from, to, at, stride };
-                    rows.write(values, &mut results[..sums.len() * self.width()]);
+                    let results = &mut results[..values.len()];
+                    rows.write(Slice::new(values), Slice::new(results));
                 }
                 Way::Scalar => self.write_scalar(row, sums, values),
             }
@@ -159,9 +160,10 @@ impl<'a> Requantizer<'a> {
         unsafe {
             let Way::Lanes(ops) = &self.way else { return self.finish_scalar(row, values) };
             let (to, at) = (&self.output, row * stride + columns.first);
-            let from = RowInput::Values(Slice::new(values));
+            let values = Slice::new(values);
+            let from = RowInput::Values(values);
             let rows = RequantizeRows { columns, ops, row, count, from, to, at, stride };
-            rows.write(values, &mut results[..count * width]);
+            rows.write(values, Slice::new(&mut results[..count * width]));
         }
     }
 
@@ -189,7 +191,7 @@ impl<'a> Requantizer<'a> {
         let (first, width) = (self.columns.first, self.width());
         let count = values.len() / width;
         debug_assert!(row + count <= self.rows);
-        let own = self.post_ops.iter().map(|s| s.from_row(row).from_column(first));
+        let own = self.post_ops.iter().map(|op| op.from_row(row).from_column(first));
         let own: Vec<PostOp<'_>> = own.collect();
         // SAFETY: the values are contiguous rows, borrowed exclusively; the caller's promise.
         unsafe {
@@ -207,9 +209,9 @@ impl<'a> Requantizer<'a> {
     }
 }
 
-/// Rows of a panel, or of half of it, that are requantized at a time: eight vectors of AVX-512.
-const PANEL_ROWS: usize = 4;
-const HALF_PANEL_ROWS: usize = 8;
+/// Rows of half a panel that are requantized at a time: eight vectors of AVX-512, as
+/// [`PANEL_ROWS`].
+const HALF_PANEL_ROWS: usize = 2 * PANEL_ROWS;
 
 /// The same for shorter vectors, of which AVX2 has half as many: eight of AVX2.
 const SHORT_PANEL_ROWS: usize = PANEL_ROWS / 2;
@@ -242,11 +244,12 @@ impl RequantizeRows<'_> {
     /// Writes the rows. Functions that are calls are applied to all rows at once.
     ///
     /// # Safety
-    /// As [`Requantizer::write`]; the operations are for these rows, and arguments and results hold
-    /// them.
-    unsafe fn write(&self, arguments: &mut [f32], results: &mut [f32]) {
-        let (width, count) = (self.columns.scales.len(), arguments.len());
-        debug_assert!(count == self.count * width && results.len() == count);
+    /// As [`Requantizer::write`]; the operations are for these rows. Arguments and results hold
+    /// them, and nobody else uses either. The input may be the arguments: each group of rows is
+    /// loaded before it is stored, so rows may be rewritten in place.
+    unsafe fn write(&self, arguments: Slice<f32>, results: Slice<f32>) {
+        let (width, count) = (self.columns.scales.len(), arguments.count());
+        debug_assert!(count == self.count * width && results.count() == count);
         let call = |(at, op): (usize, &LaneOp<'_>)| match op {
             LaneOp::Call(function) => Some((at, *function)),
             _ => None,
@@ -255,10 +258,9 @@ impl RequantizeRows<'_> {
             // SAFETY: the caller's promise.
             return unsafe { self.write_in_registers() };
         }
-        let (arguments, results) = (Slice::new(arguments), Slice::new(results));
         let mut left = *self;
-        // SAFETY: the caller's promise; arguments and results are contiguous rows, and nothing else
-        // of them is borrowed.
+        // SAFETY: the caller's promise; arguments and results are contiguous rows, borrowed only
+        // while the function is called.
         unsafe {
             while let Some((at, function)) = left.ops.iter().enumerate().find_map(call) {
                 let (before, after) = (&left.ops[..at], &left.ops[at + 1..]);

@@ -1,7 +1,7 @@
 //! A residual in quantized values, added to sums between their bias and the quantizer of the
 //! output: perhaps the sums are quantized before, and perhaps an activation follows.
 
-use super::fused_post_op::{AddByFma, FusedPostOp, PANEL_ROWS, QuantizerForm};
+use super::fused_post_op::{AddByFma, FusedPostOp, QuantizerForm};
 use super::lane_op::{LaneOp, Reach, each};
 use crate::base::simd::Integral;
 use crate::gemm::{Activation, PostOp, Strided};
@@ -86,7 +86,7 @@ impl<'a, const SUMS: bool, const ACTIVATES: bool> ResidualOf<'a, SUMS, ACTIVATES
 }
 
 impl<const SUMS: bool, const ACTIVATES: bool> FusedPostOp for ResidualOf<'_, SUMS, ACTIVATES> {
-    const ROWS: usize = PANEL_ROWS;
+    const BY_PANEL_ROWS: bool = true;
 
     #[inline(always)]
     fn quantizer(self) -> QuantizerForm {

@@ -26,6 +26,9 @@ pub(super) const HALF: usize = WIDTH / 2;
 /// Up to this many columns, a quarter of a panel is computed: a vector of AVX2, also with AVX-512.
 pub(super) const QUARTER: usize = WIDTH / 4;
 
+/// Rows of a panel that are requantized at a time: eight vectors of AVX-512.
+pub(super) const PANEL_ROWS: usize = 4;
+
 /// Bytes of a panel for every four elements along k.
 pub(super) const DOT4_BYTES: usize = 4 * WIDTH;
 

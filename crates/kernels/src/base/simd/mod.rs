@@ -194,7 +194,8 @@ pub(crate) unsafe trait Integral: Vector {
     /// As [`Self::store_bytes`] for the first `count` lanes.
     ///
     /// # Safety
-    /// As [`Self::store_bytes`], for `count` lanes.
+    /// As [`Self::store_bytes`], for `count` lanes of memory. All values are between 0 and 255,
+    /// also those that are not stored.
     #[inline(always)]
     unsafe fn store_masked_bytes(self, to: *mut u8, count: usize) {
         let mut bytes = [0u8; MOST_LANES];

@@ -156,7 +156,7 @@ impl Gemm<'_> {
 unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &RowBlock) {
     let RowBlock { row, rows: (first, second), .. } = *block;
     debug_assert!(first <= TILE_ROWS && second <= TILE_ROWS);
-    // SAFETY: the caller's promise; `isa` says that there is AVX-512.
+    // SAFETY: the caller's promise; `isa` says that there are tiles, and so AVX512-BF16.
     unsafe {
         if first == TILE_ROWS || second == 0 {
             return write_rows(sums.as_ptr(), &out(row), first + second);

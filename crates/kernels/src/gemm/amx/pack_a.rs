@@ -35,7 +35,8 @@ impl PackedA {
                 let (a, runs) = sources.find((row, rows));
                 for i in 0..rows {
                     let to = packed.row(block, row + i);
-                    // SAFETY: `check` has shown that the rows lie within A.
+                    // SAFETY: `check` has shown that the rows lie within A; `isa` says that there
+                    // are tiles, and so AVX512-BF16.
                     unsafe { to.round((a, per_count), runs, (i, rows), gemm.k) };
                 }
                 row += rows;

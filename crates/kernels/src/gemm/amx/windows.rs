@@ -101,7 +101,7 @@ impl<'a> Bf16Lines<'a> {
         let to = self.scratchpad.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
         let from = Elements::new(from.as_ptr(), self.per_count);
         // SAFETY: the input has what is read, and the scratchpad the positions of the line; `isa`
-        // says that there are tiles.
+        // says that there are tiles, and so AVX512-BF16.
         unsafe {
             store_line((Elements::Zeros, before * channels), to, 1, 0);
             store_line((from, within * channels), to, 1, before * channels);

@@ -158,7 +158,8 @@ mod x86 {
         // SAFETY: the caller's promise: rows have the pairs, and the panel has the columns.
         unsafe {
             let rows = tile.elements.as_ptr().add(row * stride);
-            let sum = |i: usize, p: usize| sums.as_ptr().add(i * WIDTH + 8 * p).cast::<__m256i>();
+            let sums = sums.as_mut_ptr();
+            let sum = |i: usize, p: usize| sums.add(i * WIDTH + 8 * p).cast::<__m256i>();
             let mut own = [[_mm256_setzero_si256(); P]; R];
             if chunk.pairs.start > 0 {
                 for i in 0..R {
@@ -189,7 +190,7 @@ mod x86 {
             }
             for i in 0..R {
                 for p in 0..P {
-                    _mm256_storeu_si256(sum(i, p).cast_mut(), own[i][p]);
+                    _mm256_storeu_si256(sum(i, p), own[i][p]);
                 }
             }
         }
