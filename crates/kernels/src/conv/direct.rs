@@ -75,7 +75,8 @@ impl Convolution {
             let (windows, first) = (windows(group), group * outputs);
             let a = self.lhs(&windows, &input);
             let a = if input.is_bf16 { Lhs::Bf16(&a) } else { a };
-            let post_ops: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_column(first)).collect();
+            let post_ops: Vec<PostOp<'_>> =
+                post_ops.iter().map(|op| op.from_column(first)).collect();
             let gemm = self.gemm(a, self.rhs(filters, group), &post_ops);
             gemm.run_to(threads, scratch, output.after(first));
         }

@@ -23,7 +23,8 @@ impl Convolution {
         }
     }
 
-    /// Scratch memory for a run on this many threads, with filters that are used once.
+    /// Bytes of scratch memory for a run on this many threads, with data and results in f32 and
+    /// filters that are used once. The zeros that stand for padding are not counted.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let (inputs, outputs) = self.group();
         if self.is_winograd() {
@@ -35,6 +36,9 @@ impl Convolution {
         let k = self.taps() * inputs;
         if depthwise::group_channels(self).is_some() || k * outputs == 0 {
             return 0;
+        }
+        if let Some(small) = small_ic(self) {
+            return small.scratch_len() * size_of::<f32>();
         }
         if let Some(small) = small_oc(self) {
             return small.scratch_len(threads) * size_of::<f32>();

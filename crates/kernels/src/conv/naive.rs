@@ -51,8 +51,8 @@ impl Definition {
 
 /// Convolves `input` into `output`.
 ///
+/// # Panics
 /// When a slice does not have the size of the convolution.
-/// When a slice is not of the size the convolution is for.
 pub fn plain<T: Stored>(
     definition: &Definition,
     threads: &Threads,

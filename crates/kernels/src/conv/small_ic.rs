@@ -113,6 +113,18 @@ impl SmallIc<'_> {
         self.repacked_inputs().into_iter().map(pack).collect()
     }
 
+    /// Elements of scratch memory for a run: the repacked input.
+    pub(super) fn scratch_len(&self) -> usize {
+        let len = |repacked: &RepackedInput| self.conv.batch * self.image_len(repacked);
+        self.repacked_inputs().iter().map(len).max().unwrap_or(0)
+    }
+
+    /// Lanes of an image of the repacked input.
+    fn image_len(&self, repacked: &RepackedInput) -> usize {
+        let positions: usize = repacked.axes.iter().map(|a| a.input).product();
+        positions * repacked.position / self.conv.precision.per_lane()
+    }
+
     /// Convolves as [`Convolution::run`] does.
     pub(super) fn run(
         &self,
@@ -126,8 +138,7 @@ impl SmallIc<'_> {
         let repacked_inputs = self.repacked_inputs();
         let last = repacked_inputs.len() - 1;
         for (i, (repacked, packed)) in repacked_inputs.iter().zip(filters).enumerate() {
-            let [depth, height, width] = repacked.axes;
-            let image = depth.input * height.input * width.input * repacked.position / per_lane;
+            let image = self.image_len(repacked);
             let mut lanes = scratch.take::<f32>(self.conv.batch * image);
             let is_finite = self.write(threads, input, repacked, &mut lanes);
             if !is_finite && i < last {

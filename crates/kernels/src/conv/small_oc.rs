@@ -49,7 +49,8 @@ pub(crate) struct SmallOc<'a> {
 /// fits L2.
 pub(crate) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
     let [depth, height, width] = conv.axes;
-    // Half the lanes of a vector: half a panel of a GEMM has that many columns.
+    // Half the lanes of a vector. A GEMM computes at least a whole vector of columns, so at least
+    // half would be unused.
     let most = match isa() {
         Isa::Portable => 2,
         Isa::Avx2 => 4,

@@ -202,7 +202,7 @@ impl Residues {
     ) {
         let input = Input::channels_last(input);
         // Post-ops that do the same to every row are applied before the rows are scattered.
-        let alike = post_ops.iter().take_while(|s| s.ignores_row()).count();
+        let alike = post_ops.iter().take_while(|op| op.ignores_row()).count();
         let (early, late) = post_ops.split_at(alike);
         for (part, filters) in self.parts.iter().zip(filters) {
             let conv = &part.conv;

@@ -88,7 +88,8 @@ impl Gemm<'_> {
         Tiles::new(self, 1).scratch_len(self)
     }
 
-    /// Bytes of scratch memory that [`Self::run`] takes on this many threads.
+    /// Bytes of scratch memory that [`Self::run`] takes on this many threads. What an A takes that
+    /// is first converted to bf16, or quantized for a [`Rhs::Dynamic`], is not counted.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let scratch_len = Tiles::new(self, threads).scratch_len(self);
         scratch_len * threads * size_of::<f32>()

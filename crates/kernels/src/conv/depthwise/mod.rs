@@ -98,6 +98,11 @@ pub(crate) fn depthwise(
     });
 }
 
+/// Elements of scratch memory on this many threads, for quantized data and a quantized output.
+pub(crate) fn quantized_scratch_len(conv: &Convolution, threads: usize) -> usize {
+    (source::dequantized_len(conv) + source::output_line_len(conv)) * threads
+}
+
 /// Repeats each element two to four times, until `to` is full.
 ///
 /// # Panics

@@ -45,9 +45,14 @@ impl DepthwiseInput<'_> {
     pub(super) fn scratch_len(&self, conv: &Convolution) -> usize {
         match self {
             DepthwiseInput::F32(_) => 0,
-            DepthwiseInput::Quantized(..) => held(conv) * conv.axes[2].input * conv.inputs,
+            DepthwiseInput::Quantized(..) => dequantized_len(conv),
         }
     }
+}
+
+/// Elements of the dequantized lines to keep.
+pub(super) fn dequantized_len(conv: &Convolution) -> usize {
+    held(conv) * conv.axes[2].input * conv.inputs
 }
 
 /// Dequantized lines to keep: from the first to the last that one output line reads.
@@ -111,8 +116,13 @@ impl<'a> Source<'a> {
 pub(super) fn scratch_len(conv: &Convolution, output: &Output<'_>) -> usize {
     match output {
         Output::F32(_) => 0,
-        Output::Quantized(..) => conv.axes[2].output * conv.outputs,
+        Output::Quantized(..) => output_line_len(conv),
     }
+}
+
+/// Elements of a line of the output.
+pub(super) fn output_line_len(conv: &Convolution) -> usize {
+    conv.axes[2].output * conv.outputs
 }
 
 /// The destination of the results.
@@ -175,7 +185,8 @@ impl<'a> To<'a> {
                         let quantize = Quantize { quantizer, part, channels, line, to };
                         return run(Requantize { quantize, scales, bias });
                     }
-                    let own: Vec<PostOp<'_>> = post_ops.iter().map(|s| s.from_row(first)).collect();
+                    let own: Vec<PostOp<'_>> =
+                        post_ops.iter().map(|op| op.from_row(first)).collect();
                     finish(&own, 0..positions, part.clone(), channels, Slice::new(line));
                     let (to, part) = (to.from(first * channels), part.clone());
                     match quantizers {

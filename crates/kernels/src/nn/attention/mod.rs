@@ -88,7 +88,7 @@ impl Attention {
         self.rows <= SMALL_M_ROWS
     }
 
-    /// Elements of scratch memory per worker: scores, one row of output, and packed operands.
+    /// Elements of scratch memory per worker: scores and packed operands.
     fn scratch_len(&self) -> usize {
         let packed = if self.few() {
             0

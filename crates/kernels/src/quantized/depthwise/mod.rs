@@ -19,7 +19,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Threads, share};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
-use crate::conv::depthwise::{DepthwiseInput, depthwise, pack_weights};
+use crate::conv::depthwise::{DepthwiseInput, depthwise, pack_weights, quantized_scratch_len};
 use crate::gemm::{Operand, PostOp, Window};
 use crate::math::quantize::{ColumnQuantizers, Output};
 use layout::LINES;
@@ -117,9 +117,13 @@ pub(super) fn run_exact(
     depthwise(conv, pools, (input, filters.whole_numbers()), &all, (output, &mut []));
 }
 
-/// Bytes of scratch memory for a run on this many threads.
+/// Bytes of scratch memory for a run on this many threads; with the f32 kernel, as many as a
+/// quantized output takes.
 pub(super) fn scratch_bytes(conv: &Convolution, threads: usize) -> usize {
-    if interleaves_lines() { line_bytes(conv) } else { conv.scratch_bytes(threads) }
+    if interleaves_lines() {
+        return line_bytes(conv);
+    }
+    quantized_scratch_len(conv, threads) * size_of::<f32>()
 }
 
 /// Bytes of a line of the data.
