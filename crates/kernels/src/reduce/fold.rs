@@ -20,7 +20,7 @@ pub trait Scale: Arithmetic {
     fn magnitude(self) -> Self;
     /// Divided by a count.
     fn over(self, count: usize) -> Self;
-    /// Square root; integers round down.
+    /// Square root; that of integers is truncated.
     fn root(self) -> Self;
 }
 
@@ -112,7 +112,7 @@ impl Scale for u64 {
 
     #[inline(always)]
     fn root(self) -> u64 {
-        (self as f64).sqrt().round() as u64
+        (self as f64).sqrt() as u64
     }
 }
 

@@ -359,6 +359,10 @@ mod tests {
         assert_eq!(run(Reduction::Prod, &v), 0);
         assert_eq!((run(Reduction::Max, &v), run(Reduction::Min, &v)), (5, -4));
         assert_eq!((run(Reduction::L1, &v), run(Reduction::L2, &[3, -4, 1])), (12, 5));
+        let mut root = [0u32];
+        let plan = ReducePlan::new(&[4], &[0]);
+        plan.run(Threads::single(), Reduction::L2, &[7u32, 3, 2, 1], &mut root);
+        assert_eq!(root, [7], "the root of 63 is truncated");
         let truth = |logic, of: [u8; 2]| {
             let mut to = [Bool(7)];
             let plan = ReducePlan::new(&[2], &[0]);
