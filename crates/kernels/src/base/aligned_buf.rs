@@ -248,9 +248,9 @@ impl Chunk {
         let of = self.memory.clone();
         let start = of.as_ref().map_or_else(std::ptr::null_mut, |m| m.start());
         // SAFETY: the chunk has this much free memory at `at`.
-        let lines = AlignedBuf { start: unsafe { start.add(self.at) }, bytes, _of: of };
+        let buf = AlignedBuf { start: unsafe { start.add(self.at) }, bytes, _of: of };
         (self.at, self.free) = (self.at + padded, self.free - padded);
-        lines
+        buf
     }
 }
 
@@ -263,15 +263,15 @@ mod tests {
         let arena = WeightArena::default();
         let sizes = [0, 1, 63, 64, 65, LASTING, 3, LARGE_PAGE + 5, CHUNK - 7, CHUNK + 1, 100];
         let mut all: Vec<AlignedBuf> = sizes.iter().map(|bytes| arena.alloc(*bytes)).collect();
-        for (mark, lines) in (1u8..).zip(&mut all) {
-            assert_eq!(lines.elements::<u8>().as_ptr() as usize % LINE, 0);
-            assert!(lines.elements::<u8>().iter().all(|byte| *byte == 0));
-            lines.elements_mut().fill(mark);
+        for (mark, buf) in (1u8..).zip(&mut all) {
+            assert_eq!(buf.elements::<u8>().as_ptr() as usize % LINE, 0);
+            assert!(buf.elements::<u8>().iter().all(|byte| *byte == 0));
+            buf.elements_mut().fill(mark);
         }
         drop(arena);
-        for ((mark, size), lines) in (1u8..).zip(sizes).zip(&all) {
-            assert_eq!(lines.len(), size);
-            assert!(lines.elements::<u8>().iter().all(|byte| *byte == mark), "{size}");
+        for ((mark, size), buf) in (1u8..).zip(sizes).zip(&all) {
+            assert_eq!(buf.len(), size);
+            assert!(buf.elements::<u8>().iter().all(|byte| *byte == mark), "{size}");
         }
     }
 

@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Isa {
     /// What every CPU of the target has (SSE2 on x86-64, NEON on AArch64).
     Portable = 1,
-    /// AVX2, FMA and F16C.
+    /// AVX2, FMA, F16C and BMI2.
     Avx2 = 2,
     /// AVX-512 F, BW, DQ and VL, with all of [`Isa::Avx2`].
     Avx512 = 3,
-    /// AMX with bf16 tiles, and all of [`Isa::Avx512`]. f32 kernels are the same.
+    /// AMX with bf16 tiles, AVX512-BF16, and all of [`Isa::Avx512`]. f32 kernels are the same.
     Amx = 4,
 }
 

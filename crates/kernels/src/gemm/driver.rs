@@ -59,7 +59,7 @@ impl Gemm<'_> {
         let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
         let most = mr_of(right - left);
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
-        let walk = TileDriver::new(self, (tile, most), panels, (c, absorbed));
+        let driver = TileDriver::new(self, (tile, most), panels, (c, absorbed));
         let mut sources = LhsRows::new(self, MAX_ROWS);
         let mut bf16_rows = match (self.precision, self.a) {
             (Precision::F32, _) | (_, Lhs::Bf16(_)) => None,
@@ -74,20 +74,21 @@ impl Gemm<'_> {
                 Some(bf16_rows) => (unsafe { bf16_rows.round(source, runs, rows) }, 1),
                 None => (source, runs),
             };
-            if bottom - top == 1 && runs == 1 && gemv::suits(walk.path) {
+            if bottom - top == 1 && runs == 1 && gemv::suits(driver.path) {
                 // SAFETY: there is a pointer for the run; `check` has shown that the row lies
                 // within A, and tiles are disjoint parts of C.
                 unsafe {
                     if let Some(a) = source.only_row() {
-                        return self.one_row(tile, (a, walk.path), panels, c);
+                        return self.one_row(tile, (a, driver.path), panels, c);
                     }
                 }
             }
             let next = self.consecutive(first + rows..bottom.min(first + 2 * rows));
-            let of_next = PrefetchShares::new(next.len(), walk.across(), walk.lanes / runs.max(1));
+            let of_next =
+                PrefetchShares::new(next.len(), driver.across(), driver.lanes / runs.max(1));
             let next = (next, of_next);
-            let blocks = walk.blocks_at_a_time((bottom - first) / most, most);
-            walk.multiply(&RowBlock { range: (first, rows), blocks, source, runs, pass, next });
+            let blocks = driver.blocks_at_a_time((bottom - first) / most, most);
+            driver.multiply(&RowBlock { range: (first, rows), blocks, source, runs, pass, next });
             let rows = rows * blocks;
             if let Some(c) = c.values() {
                 // SAFETY: within C and within this tile.

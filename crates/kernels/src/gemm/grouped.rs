@@ -29,8 +29,9 @@ pub struct GroupedGemm<'a> {
 /// Computes each GEMM into the output of the same index.
 ///
 /// # Panics
-/// When a slice is too short; when a GEMM has more rows than [`can_group`] allows, or rows with
-/// gaps between them; when a `factor` is not an earlier GEMM or its result has another size.
+/// When a slice is too short; unless [`can_group`] holds for each GEMM, its A is [`Lhs::Rows`], and
+/// its B is packed or multiplied as it is; when a `factor` is not an earlier GEMM or its result has
+/// another size.
 pub fn run_grouped(
     (threads, scratch): (&Threads, &ScratchPool),
     members: &[GroupedGemm<'_>],
@@ -41,10 +42,10 @@ pub fn run_grouped(
         gemm.check(c.len());
         let size = |p: &Gemm<'_>| (p.m, p.n, p.c_stride);
         let fits = |of: usize| of < i && size(&members[of].gemm) == size(gemm);
-        assert!(factor.is_none_or(fits), "the factors are other elements");
-        let lie_behind = matches!(gemm.a, Lhs::Rows { .. });
-        assert!(can_group(gemm.m, gemm.precision) && lie_behind, "they are not of this kind");
-        assert!(gemm.panels().is_some() || gemm.is_small_m(), "B has to be packed for each");
+        assert!(factor.is_none_or(fits), "a factor is an earlier result of the same size");
+        let has_rows = matches!(gemm.a, Lhs::Rows { .. });
+        assert!(can_group(gemm.m, gemm.precision) && has_rows, "a GEMM cannot be grouped");
+        assert!(gemm.panels().is_some() || gemm.is_small_m(), "B would be packed for each part");
     }
     let outputs: Vec<Slice<f32>> = outputs.iter_mut().map(|c| Slice::new(c)).collect();
     let work = |GroupedGemm { gemm: p, .. }: &GroupedGemm<'_>| (p.m + 3) * p.n * p.k.max(1);

@@ -128,7 +128,7 @@ unsafe fn by_layout<V: Vector, const G: usize>(
         match layout {
             Layout::Columns { stride } => dots::<V, G>(a, b, stride, out),
             Layout::Rows { stride } => sums::<V>(a, b, stride, out),
-            Layout::Kernel { .. } => unreachable!("windows are never thin"),
+            Layout::Kernel { .. } => unreachable!("filters are always packed"),
         }
     }
 }

@@ -60,15 +60,15 @@ pub trait Real:
     /// A function that is computed in f64.
     fn via_f64(self, f: impl Fn(f64) -> f64) -> Self;
 
-    /// The sine of this and some quarter turns, and whether it is that: never, unless the type has
-    /// one of its own.
+    /// The sine of this and some quarter turns, and whether the value is valid. The default is
+    /// `false`: the caller computes it in f64.
     #[inline(always)]
     fn sine(self, _quarters: u64) -> (Self, bool) {
         (self, false)
     }
 
-    /// The reciprocal of the square root, and whether it is that: never, unless the type has one of
-    /// its own.
+    /// The reciprocal of the square root, and whether the value is valid. The default is `false`:
+    /// the caller computes it in f64.
     #[inline(always)]
     fn rsqrt(self) -> (Self, bool) {
         (self, false)

@@ -67,7 +67,8 @@ impl Taps {
 /// What is computed from a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The maximum. A window that is empty or has only NaN gives the lowest finite value.
+    /// The maximum, NaN passed over. A window that is empty, or has nothing but NaN and -∞, gives
+    /// the lowest finite value.
     Max,
     /// The sum divided by this number or, if `None`, by the number of taps within the input; 0 if
     /// there are none. Integers are rounded to nearest, ties to even.

@@ -192,7 +192,7 @@ impl Recurrence {
         }
         let work = self.directions.len() * rows * columns * self.hidden;
         let threads = if work < GRAIN { Threads::single() } else { threads };
-        let walk = Walk {
+        let run = Run {
             of: self,
             operands,
             projected: &projected,
@@ -200,15 +200,15 @@ impl Recurrence {
             hidden: Slice::new(outputs.hidden),
             cell: Slice::new(outputs.cell),
         };
-        self.divide(threads, scratch, &walk);
+        self.divide(threads, scratch, &run);
     }
 
     /// Bytes of scratch memory that a run of `R` takes on this many threads.
     pub fn scratch_bytes<R>(&self, threads: usize) -> usize {
         let rows = self.directions.len() * self.batch * self.steps;
         let projected = rows * self.cell.gates() * self.hidden;
-        let walking = self.batch.div_ceil(threads) * threads * self.scratch_len();
-        (projected + walking) * size_of::<R>()
+        let running = self.batch.div_ceil(threads) * threads * self.scratch_len();
+        (projected + running) * size_of::<R>()
     }
 
     fn check<R: Number>(&self, o: &Operands<'_, '_, R>, outputs: &Outputs<'_, R>) {
@@ -234,14 +234,14 @@ impl Recurrence {
 
     /// Divides directions and sequences among the threads. A single sequence in one direction
     /// divides its GEMMs instead.
-    fn divide<R: Number>(&self, threads: &Threads, scratch: &ScratchPool, walk: &Walk<'_, '_, R>) {
+    fn divide<R: Number>(&self, threads: &Threads, scratch: &ScratchPool, run: &Run<'_, '_, R>) {
         let directions = self.directions.len();
         let parts = threads.count().div_ceil(directions).min(self.batch).max(1);
         let size = self.batch.div_ceil(parts);
         let scratch_len = size * self.scratch_len();
         if directions * parts == 1 {
             let mut space = scratch.take::<R>(scratch_len);
-            return walk.sequences((threads, scratch), 0, 0..self.batch, &mut space);
+            return run.sequences((threads, scratch), 0, 0..self.batch, &mut space);
         }
         let mut space = scratch.take::<R>(scratch_len * threads.count());
         let space = Slice::new(&mut space);
@@ -251,13 +251,13 @@ impl Recurrence {
             let first = task / directions * size;
             let rows = first.min(self.batch)..(first + size).min(self.batch);
             let alone = (Threads::single(), &ScratchPool::default());
-            walk.sequences(alone, task % directions, rows, space);
+            run.sequences(alone, task % directions, rows, space);
         });
     }
 }
 
 /// A [`Recurrence`] that is running; each thread takes a part.
-struct Walk<'w, 'm, R: Number> {
+struct Run<'w, 'm, R: Number> {
     of: &'w Recurrence,
     operands: &'w Operands<'w, 'm, R>,
     /// The data times the weights: `[directions, batch, steps, gates, hidden]`.
@@ -293,7 +293,7 @@ struct StepBuffers<'a, R> {
     score: R,
 }
 
-impl<R: Number> Walk<'_, '_, R> {
+impl<R: Number> Run<'_, '_, R> {
     /// Runs all steps of some sequences in one direction.
     fn sequences(
         &self,

@@ -124,6 +124,9 @@ impl Compressed<'_> {
         PackedLayout { format: self.format, k: self.size.k, group, width, is_exact: false }
     }
 
+    /// Does not look at zero points: the caller has checked that they are integers of the type of
+    /// the elements.
+    ///
     /// # Panics
     /// When a slice is too short, when `k` is not a multiple of the group, or when elements of a
     /// row or a group share a byte with those of another.

@@ -33,7 +33,10 @@ pub(crate) struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// When `bytes` is too short.
+    /// The panel at the start of these bytes.
+    ///
+    /// # Panics
+    /// When they are too short.
     pub(crate) fn new(layout: PackedLayout, bytes: &'a [u8]) -> Panel<'a> {
         assert!(bytes.len() >= layout.len() && layout.width <= WIDTH, "the panel is too short");
         Panel { layout, bytes }

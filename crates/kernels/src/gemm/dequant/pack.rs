@@ -96,6 +96,7 @@ impl Compressed<'_> {
                 let scale = self.scales.get(at, group);
                 scales[4 * column..][..4].copy_from_slice(&scale.to_ne_bytes());
                 let zero = self.zeros.map_or(0.0, |zeros| zeros.get(at, group)) + base;
+                debug_assert!(f32::from(zero as u8) == zero, "a zero point fits no element");
                 zeros[column] = zero as u8;
                 is_exact &= f64::from(zero * scale) == f64::from(zero) * f64::from(scale);
             }

@@ -24,7 +24,7 @@ impl Gemm<'_> {
         panels: &DynamicPanels,
         c: Slice<f32>,
     ) {
-        let Lhs::Rows { values, stride } = self.a else { panic!("A are no rows") };
+        let Lhs::Rows { values, stride } = self.a else { panic!("A is not rows") };
         let (m, k, width) = (self.m, self.k, panels.width());
         let elements = padded(m) * k;
         let (mut bytes, mut factors) =

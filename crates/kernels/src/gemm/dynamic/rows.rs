@@ -33,8 +33,6 @@ pub(super) fn most_rows() -> usize {
     match isa() {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Amx if is_x86_feature_detected!("avx512vnni") => MOST_ROWS,
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 | Isa::Avx512 | Isa::Amx => 2,
         _ => 2,
     }
 }

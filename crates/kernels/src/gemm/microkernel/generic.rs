@@ -78,7 +78,7 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
         // Loops over indices, not iterators: what is not inlined here is not compiled for the
         // instruction set.
         let mut sums = [[V::zero(); P]; R];
-        let (mut panel, mut requests) = (block.b, block.ahead);
+        let (mut panel, mut prefetch) = (block.b, block.ahead);
         for run in 0..block.runs {
             let mut b = panel;
             panel = panel.add(block.k * W * V::LANES);
@@ -93,13 +93,14 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
             }
             let mut k = 0;
             if by_terms::<V, R, P, W>() && block.k >= TERMS {
-                // Tested at the end: otherwise the compiler copies all sums in each iteration.
+                // Loops along k are tested at the end: otherwise the compiler copies all sums in
+                // each iteration.
                 loop {
                     for t in 0..TERMS {
                         add_term(&mut sums, |i| rows[i].add(k + t), b.add(t * W * V::LANES));
                     }
                     b = b.add(TERMS * W * V::LANES);
-                    requests.terms();
+                    prefetch.terms();
                     k += TERMS;
                     if block.k - k < TERMS {
                         break;
@@ -109,14 +110,13 @@ unsafe fn indirect_sums<V: Vector, const R: usize, const P: usize, const W: usiz
                     continue;
                 }
             }
-            // Tested at the end, as above.
             loop {
                 add_term(&mut sums, |i| rows[i].add(k), b);
                 b = b.add(W * V::LANES);
                 // Not for half panels: they are often all of B, and this loop has as many loads as
                 // it can bear.
                 if P == W {
-                    requests.term();
+                    prefetch.term();
                 }
                 k += 1;
                 if k == block.k {
@@ -198,7 +198,9 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
     // SAFETY: the caller's promise.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
-        let (mut panel, mut requests) = (block.b, block.ahead);
+        let (mut panel, mut prefetch) = (block.b, block.ahead);
+        // Addresses scale an index by 1, 2, 4 or 8, so three steps need a register of their own.
+        // Opaque, since the compiler would otherwise compute the product in the loop.
         let thrice = std::hint::black_box(3 * step);
         for run in 0..block.runs {
             let (first, mut b) = (*a.add(run), panel);
@@ -206,7 +208,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
             if first.is_null() || block.k == 0 {
                 continue;
             }
-            requests.begin_run(first);
+            prefetch.begin_run(first);
             let mut rows = [0, 1, 2, 3].map(|i| first.wrapping_add(i * ROWS_PER_POINTER * step));
             let row = |rows: [*const f32; 4], i: usize| {
                 let offset =
@@ -215,7 +217,6 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
             };
             let mut left = block.k;
             if by_terms::<V, R, P, W>() && inner == 1 && left >= TERMS {
-                // Tested at the end, as above.
                 loop {
                     // Opaque, since the compiler would otherwise use one pointer, and offsets of
                     // the rows that it has no registers for.
@@ -224,7 +225,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
                         add_term(&mut sums, |i| row(rows, i).add(t), b.add(t * W * V::LANES));
                     }
                     b = b.add(TERMS * W * V::LANES);
-                    requests.terms();
+                    prefetch.terms();
                     // Wrapping, since the last step may leave A, where nothing is read.
                     rows = rows.map(|row| row.wrapping_add(TERMS));
                     left -= TERMS;
@@ -236,7 +237,6 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
                     continue;
                 }
             }
-            // Tested at the end, as above.
             loop {
                 rows = rows.map(opaque);
                 add_term(&mut sums, |i| row(rows, i), b);
@@ -244,7 +244,7 @@ unsafe fn strided_sums<V: Vector, const R: usize, const P: usize, const W: usize
                 // Not for half panels: they are often all of B, and this loop has as many loads as
                 // it can bear.
                 if P == W {
-                    requests.term();
+                    prefetch.term();
                 }
                 rows = rows.map(|row| row.wrapping_add(inner));
                 left -= 1;

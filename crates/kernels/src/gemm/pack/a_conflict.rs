@@ -66,14 +66,14 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
     // SAFETY: the caller's promise; what is read of the buffer has been written.
     unsafe {
         let mut sums = [[V::zero(); P]; R];
-        let (mut panel, mut requests) = (block.b, block.ahead);
+        let (mut panel, mut prefetch) = (block.b, block.ahead);
         for run in 0..block.runs {
             let mut b = panel;
             panel = panel.add(block.k * P * V::LANES);
             if rows(run, 0).is_null() {
                 continue;
             }
-            requests.begin_run(rows(run, 0));
+            prefetch.begin_run(rows(run, 0));
             // Missing rows repeat the last one.
             let mut from = [rows(run, R - 1); LINE];
             for i in 0..R {
@@ -105,7 +105,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
                     V::load((*row).add(soon)).store(to);
                     (row, to) = (row.add(1), to.add(LINE));
                     (b, element) = (b.add(P * V::LANES), element.add(1));
-                    requests.term();
+                    prefetch.term();
                     left -= 1;
                     if left == 0 {
                         break;
