@@ -106,10 +106,10 @@ pub(super) fn strips(inner: &[Axis]) -> usize {
     }
 }
 
-/// Copies one strip of two axes.
+/// Copies one strip of two axes, if [`is_row`]. There are [`strips`] of them.
 ///
 /// # Safety
-/// As [`copy_row`].
+/// As [`copy_row`], for the positions along both axes.
 pub(super) unsafe fn copy_strip<T: Pod>(
     mut axes: [Axis; 2],
     strip: usize,
@@ -129,17 +129,17 @@ pub(super) unsafe fn copy_strip<T: Pod>(
     unsafe {
         let (from, to) = (from.offset(from_first), to.offset(to_first));
         if pair == Pair::Transpose {
-            transpose(axes, (divided, is_large), from, to);
+            transpose(axes, TransposeStrip { divided, is_large }, from, to);
         } else {
             copy_pair(pair, axes, from, to);
         }
     }
 }
 
-/// Copies one strip of a single axis.
+/// Copies one strip of a single axis, of [`LONG_STEPS`] steps or what is left.
 ///
 /// # Safety
-/// As [`copy_row`].
+/// As [`copy_row`], for the whole axis.
 pub(super) unsafe fn copy_long<T: Pod>(axis: Axis, strip: usize, from: *const T, to: *mut T) {
     let first = strip * LONG_STEPS;
     debug_assert!(first < axis.size);
@@ -196,7 +196,7 @@ unsafe fn copy_pair<T: Pod>(pair: Pair, axes: [Axis; 2], from: *const T, to: *mu
             (Pair::Deinterleave, 2, _) => unrolled::<T, 2>([inner, outer], from, to),
             (Pair::Deinterleave, 3, _) => unrolled::<T, 3>([inner, outer], from, to),
             (Pair::Deinterleave, 4, _) => unrolled::<T, 4>([inner, outer], from, to),
-            _ => transpose(axes, (0, false), from, to),
+            _ => transpose(axes, TransposeStrip { divided: 0, is_large: false }, from, to),
         }
     }
 }
@@ -280,6 +280,14 @@ unsafe fn steps<T: Pod, const N: usize>(long: Axis, short: Axis, from: *const T,
     }
 }
 
+/// Which part of a transpose a strip is.
+struct TransposeStrip {
+    /// The axis, 0 or 1, that is divided into strips.
+    divided: usize,
+    /// Whether no cache holds the whole transpose.
+    is_large: bool,
+}
+
 /// Transposes a strip by square tiles, so that source and destination stay in the cache: those
 /// along the divided axis one after the other, which are neighbours in memory.
 ///
@@ -287,7 +295,7 @@ unsafe fn steps<T: Pod, const N: usize>(long: Axis, short: Axis, from: *const T,
 /// As [`copy_pair`].
 unsafe fn transpose<T: Pod>(
     axes: [Axis; 2],
-    (divided, is_large): (usize, bool),
+    TransposeStrip { divided, is_large }: TransposeStrip,
     from: *const T,
     to: *mut T,
 ) {
