@@ -2,13 +2,14 @@
 //! their own. The sums of each input are exact; they are scaled and added in f32, in the order of
 //! the inputs.
 
-use super::convolution::{Operands, QuantizedConvolution, parts};
+use super::convolution::{Operands, QuantizedConvolution};
+use super::grid::{Grid, GridSizes};
 use super::input::{self, Image};
 use super::kernel::{Microkernel, Panel, Sums};
 use super::output::{Columns, To};
 use super::requantize::{Requantizer, Values};
 use super::tile::{BLOCK_ROWS, Block, OutputRun, TILE_ROWS, WIDTH, has_dot4};
-use crate::base::par::{Threads, share};
+use crate::base::par::Threads;
 use crate::base::scratch::{Scratch, ScratchPool};
 use crate::conv::Convolution;
 use crate::gemm::PostOp;
@@ -77,17 +78,17 @@ impl ConcatConvolution {
         let multiply_adds = self.inputs.iter().map(QuantizedConvolution::multiply_adds).sum();
         let weights: usize = operands.iter().map(|own| own.filters.weights()).sum();
         let bytes: usize = self.inputs.iter().map(|own| input::bytes(own.conv())).sum();
-        let work = (multiply_adds, weights > bytes);
-        let size = (blocks, filters.count(), conv.outputs);
-        let parts = parts(size, work, threads.count());
-        threads.run(parts.0 * parts.1, &|task, _| {
-            let (down, across) = (task / parts.1, task % parts.1);
+        let (panels, columns) = (filters.count(), conv.outputs);
+        let has_large_filters = weights > bytes;
+        let sizes = GridSizes { blocks, panels, columns, multiply_adds, has_large_filters };
+        let grid = Grid::dense(sizes, threads.count());
+        threads.run(grid.tasks(), &|task, _| {
             let (mut kernel, mut tile) = (Microkernel::default(), Totals::default());
-            for panel in share(filters.count(), parts.1, across) {
+            for panel in grid.panels(task, panels) {
                 let columns = Columns::of(filters, operands[0].scales, panel);
                 let requantizer =
                     Requantizer::of_values(columns, post_ops, to, (rows, conv.outputs));
-                for block in share(blocks, parts.0, down) {
+                for block in grid.rows(task, blocks) {
                     let place = (panel, block);
                     tile.multiply(&mut kernel, (&images, operands), place, &requantizer);
                 }

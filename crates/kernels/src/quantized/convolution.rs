@@ -1,6 +1,7 @@
 //! A quantized convolution, from data and filters to requantized outputs.
 
 use super::depthwise::{self, Depthwise};
+use super::grid::{Grid, GridSizes};
 use super::input::{self, Data, Image, WindowLayout};
 use super::kernel::{Microkernel, Panel, Sums};
 use super::merged_groups::MergedGroups;
@@ -9,15 +10,15 @@ use super::pack::PackedFilters;
 use super::params::QuantParams;
 use super::requantize::{Requantizer, Values};
 use super::small_oc;
-use super::tile::{Block, HALF, MAX_TERMS, OutputRun, Tile, has_dot4};
+use super::tile::{Block, MAX_TERMS, OutputRun, Tile, has_dot4};
 use super::winograd;
 use crate::base::aligned_buf::WeightArena;
-use crate::base::par::{Slice, Threads, share};
+use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::gemm::{PostOp, Window};
 use crate::math::quantize::Output;
-use crate::quantized::tuning::GEMM_GRAIN;
+use std::ops::Range;
 
 /// A convolution of quantized data with i8 filters.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +57,15 @@ impl Algorithm {
             Algorithm::Panels
         }
     }
+}
+
+/// Elements that are widened for CPUs without dot4.
+#[derive(Clone, Copy)]
+struct WideLens {
+    /// All of the image, at first.
+    image: usize,
+    /// What a worker multiplies next, if windows share no elements.
+    per_worker: usize,
 }
 
 /// The operands of a [`QuantizedConvolution`].
@@ -188,8 +198,8 @@ impl QuantizedConvolution {
         let bytes = input::bytes_of(&self.merged);
         match self.algorithm {
             Algorithm::Panels => {
-                let (all, own) = self.wide_lens();
-                bytes + (all + own * threads) * size_of::<i16>()
+                let WideLens { image, per_worker } = self.wide_lens();
+                bytes + (image + per_worker * threads) * size_of::<i16>()
             }
             Algorithm::Winograd => bytes + winograd::scratch_bytes(&self.conv, threads),
             Algorithm::SmallOc => small_oc::scratch_bytes(&self.conv, threads),
@@ -203,16 +213,16 @@ impl QuantizedConvolution {
         Microkernel::blocks_at_a_time(WindowLayout::of(&self.merged), filters)
     }
 
-    /// Elements that are widened for CPUs without dot4: all of the image at first, or what a thread
-    /// multiplies next if windows share none.
-    fn wide_lens(&self) -> (usize, usize) {
+    /// Elements that are widened for CPUs without dot4.
+    fn wide_lens(&self) -> WideLens {
         if has_dot4() {
-            (0, 0)
+            WideLens { image: 0, per_worker: 0 }
         } else if self.merged.dense.is_pointwise() {
             let layout = WindowLayout::of(&self.merged);
-            (0, input::wide_len(layout, self.blocks_at_a_time()))
+            let per_worker = input::wide_len(layout, self.blocks_at_a_time());
+            WideLens { image: 0, per_worker }
         } else {
-            (input::bytes_of(&self.merged), 0)
+            WideLens { image: input::bytes_of(&self.merged), per_worker: 0 }
         }
     }
 
@@ -289,41 +299,56 @@ impl QuantizedConvolution {
         filters: &PackedFilters,
         requantizer: impl Fn(usize) -> Requantizer<'a> + Sync,
     ) {
-        let (all, own) = self.wide_lens();
-        let mut wide = scratch.take::<i16>(all);
-        let image = if all > 0 { image.widened(threads, &mut wide) } else { image };
-        let mut wide = scratch.take::<i16>(own * threads.count());
+        let lens = self.wide_lens();
+        let mut wide = scratch.take::<i16>(lens.image);
+        let image = if lens.image > 0 { image.widened(threads, &mut wide) } else { image };
+        let mut wide = scratch.take::<i16>(lens.per_worker * threads.count());
         let shared = Slice::new(&mut wide);
-        let blocks = image.blocks();
-        let has_large_filters = filters.weights() > input::bytes_of(&self.merged);
-        let work = (self.multiply_adds(), has_large_filters);
-        let parts = match self.merged.count {
-            1 => parts((blocks.count(), filters.count(), self.conv.outputs), work, threads.count()),
-            merged => parts_of_merged((blocks.count(), merged), work.0, threads.count()),
-        };
-        threads.run(parts.0 * parts.1, &|task, worker| {
-            let (down, across) = (task / parts.1, task % parts.1);
-            let panels = share(filters.count(), parts.1, across);
+        let grid = self.grid(image.blocks().count(), filters, threads.count());
+        threads.run(grid.tasks(), &|task, worker| {
+            let panels = grid.panels(task, filters.count());
             let panels: Vec<_> = panels.map(|panel| (panel, requantizer(panel))).collect();
-            let mut kernel = Microkernel::default();
             // SAFETY: no two threads are the same worker at a time.
-            let wide = unsafe { shared.part(worker * own, own) };
+            let wide = unsafe { shared.part(worker * lens.per_worker, lens.per_worker) };
+            let mut kernel = Microkernel::default();
             for panels in panels.chunks(self.merged.panels()) {
-                let merged = panels[0].0 / self.merged.panels();
-                let image = image.of_merged(merged);
-                let blocks = image.blocks();
-                let blocks: Vec<Block> =
-                    share(blocks.count(), parts.0, down).map(|block| blocks.get(block)).collect();
-                for blocks in blocks.chunks(self.blocks_at_a_time()) {
-                    let image = if own > 0 { image.widened_for(blocks, wide) } else { image };
-                    for (index, requantizer) in panels {
-                        let columns = requantizer.width();
-                        let panel = Panel { filters, index: *index, columns };
-                        multiply(&mut kernel, (&image, blocks), panel, requantizer);
-                    }
-                }
+                let image = image.of_merged(panels[0].0 / self.merged.panels());
+                let rows = grid.rows(task, image.blocks().count());
+                self.multiply_part(&mut kernel, (image, rows), (filters, panels), wide);
             }
         });
+    }
+
+    /// How blocks of rows and panels are divided among threads.
+    fn grid(&self, blocks: usize, filters: &PackedFilters, threads: usize) -> Grid {
+        let multiply_adds = self.multiply_adds();
+        if self.merged.count > 1 {
+            return Grid::merged(blocks, self.merged.count, multiply_adds, threads);
+        }
+        let has_large_filters = filters.weights() > input::bytes_of(&self.merged);
+        let (panels, columns) = (filters.count(), self.conv.outputs);
+        let sizes = GridSizes { blocks, panels, columns, multiply_adds, has_large_filters };
+        Grid::dense(sizes, threads)
+    }
+
+    /// Multiplies some blocks of rows by some panels, all of the same merged groups. `wide` is for
+    /// rows that are widened before they are multiplied, or empty.
+    fn multiply_part(
+        &self,
+        kernel: &mut Microkernel,
+        (image, rows): (Image<'_>, Range<usize>),
+        (filters, panels): (&PackedFilters, &[(usize, Requantizer<'_>)]),
+        wide: &mut [i16],
+    ) {
+        let blocks = image.blocks();
+        let blocks: Vec<Block> = rows.map(|block| blocks.get(block)).collect();
+        for blocks in blocks.chunks(self.blocks_at_a_time()) {
+            let image = if wide.is_empty() { image } else { image.widened_for(blocks, wide) };
+            for (index, requantizer) in panels {
+                let panel = Panel { filters, index: *index, columns: requantizer.width() };
+                multiply(kernel, (&image, blocks), panel, requantizer);
+            }
+        }
     }
 
     /// Multiply-adds.
@@ -345,42 +370,6 @@ impl QuantizedConvolution {
         Requantizer::new(columns, post_ops, to, (rows, self.conv.outputs))
     }
 }
-
-/// The number of parts that blocks of rows and panels are divided into, for so many columns and
-/// multiply-adds. Each thread reads all of the smaller operand, which stays in its cache, and a
-/// part of the larger, unless one thread would have more panels than another.
-pub(super) fn parts(
-    (blocks, panels, columns): (usize, usize, usize),
-    (multiply_adds, has_large_filters): (usize, bool),
-    threads: usize,
-) -> (usize, usize) {
-    if threads == 1 || multiply_adds <= GEMM_GRAIN {
-        return (1, 1);
-    }
-    // The largest share of panels beside the mean one, in halves: a last half takes half the time.
-    let (halves, largest) = (columns.div_ceil(HALF), 2 * panels.div_ceil(threads));
-    let is_even = largest * threads * 8 <= halves * 9;
-    let is_across = has_large_filters && (is_even || blocks < PARTS_OF_THREAD * threads);
-    let across = if is_across { panels.min(threads) } else { 1 };
-    let down = (PARTS_OF_THREAD * threads).div_ceil(across).min(blocks);
-    let down = if across == threads { 1 } else { down };
-    (down, across)
-}
-
-/// The same for merged groups, whose panels read images of their own.
-fn parts_of_merged(
-    (blocks, merged): (usize, usize),
-    multiply_adds: usize,
-    threads: usize,
-) -> (usize, usize) {
-    if threads == 1 || multiply_adds <= GEMM_GRAIN {
-        return (1, 1);
-    }
-    ((PARTS_OF_THREAD * threads).div_ceil(merged).min(blocks), merged)
-}
-
-/// Parts of the rows for each thread: several even out the speed of the threads.
-const PARTS_OF_THREAD: usize = 4;
 
 /// Multiplies blocks by a panel, and requantizes the sums.
 fn multiply(

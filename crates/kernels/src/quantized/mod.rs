@@ -11,6 +11,7 @@ mod depthwise;
 mod epilogue;
 mod expanded;
 mod fused_post_op;
+mod grid;
 mod input;
 mod kernel;
 mod lane_op;

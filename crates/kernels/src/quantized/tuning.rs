@@ -6,6 +6,10 @@
 /// Multiply-adds that are worth a second thread.
 pub(crate) const GEMM_GRAIN: usize = 1 << 18;
 
+/// The largest share of the panels that a thread may have, in eighths of the mean share. With a
+/// larger one, the other threads wait for longer than it saves to read only a part of the filters.
+pub(crate) const MAX_SHARE_EIGHTHS: usize = 9;
+
 /// Multiply-adds of a depthwise convolution that are worth a second thread.
 pub(crate) const DEPTHWISE_GRAIN: usize = 1 << 16;
 

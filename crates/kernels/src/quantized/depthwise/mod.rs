@@ -10,13 +10,14 @@ mod strip;
 #[cfg(test)]
 mod tests;
 
+use super::grid::Grid;
 use super::output::{Columns, To};
 use super::pack::PackedFilters;
 use super::requantize::{Requantizer, Values};
 use super::tile::{DOT4_BYTES, MAX_EXACT_TERMS, TILE_ROWS, WIDTH};
 use super::tuning::DEPTHWISE_GRAIN;
 use crate::base::aligned_buf::WeightArena;
-use crate::base::par::{Threads, share};
+use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::conv::Convolution;
 use crate::conv::depthwise::{DepthwiseInput, depthwise, pack_weights, quantized_scratch_len};
@@ -160,10 +161,10 @@ impl<'a> Depthwise<'a> {
         let (conv, len) = (self.conv, self.padding.len());
         assert_eq!(data.len(), conv.batch * conv.inside() * conv.inputs, "the data differ");
         let (lines, panels) = (conv.batch * conv.axes[1].output, self.filters.count());
-        let (down, across) = parts(conv, (lines, panels), threads.count());
-        threads.run(down * across, &|task, _| {
-            let mut part = self.part(share(panels, across, task % across));
-            for line in share(lines, down, task / across) {
+        let grid = grid(conv, lines, panels, threads.count());
+        threads.run(grid.tasks(), &|task, _| {
+            let mut part = self.part(grid.panels(task, panels));
+            for line in grid.rows(task, lines) {
                 let batch = line / conv.axes[1].output;
                 part.compute(line, |y| &data[(batch * conv.axes[1].input + y) * len..][..len]);
             }
@@ -184,20 +185,20 @@ impl<'a> Depthwise<'a> {
     }
 }
 
-/// The number of parts that lines and panels are divided into. Panels are divided if there are few
-/// lines, of which each part would read several.
-fn parts(conv: &Convolution, (lines, panels): (usize, usize), threads: usize) -> (usize, usize) {
+/// How lines and panels are divided among threads. Panels are divided if there are few lines, of
+/// which each part would read several.
+fn grid(conv: &Convolution, lines: usize, panels: usize, threads: usize) -> Grid {
     /// Parts for each thread, which even out the speed of the threads.
     const PARTS: usize = 4;
     let work = conv.batch * conv.positions() * conv.outputs * conv.taps();
     if threads == 1 || work <= DEPTHWISE_GRAIN {
-        return (1, 1);
+        return Grid::ONE;
     }
     let most = threads * PARTS;
     if lines >= most * conv.axes[1].taps || panels < threads {
-        (most.min(lines), 1)
+        Grid { down: most.min(lines), across: 1 }
     } else {
-        (1, panels.min(most))
+        Grid { down: 1, across: panels.min(most) }
     }
 }
 
