@@ -5,7 +5,10 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// Elements of f32 in a cache line.
+pub(crate) const LINE_F32: usize = LINE_BYTES / size_of::<f32>();
 
 /// Bytes of a large page.
 const LARGE_PAGE: usize = 2 << 20;
@@ -82,7 +85,7 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     /// Zeroed bytes; `None` if there is not enough memory.
     pub fn zeroed(bytes: usize) -> Option<Allocation> {
-        let memory = Allocation::aligned(bytes, LINE)?;
+        let memory = Allocation::aligned(bytes, LINE_BYTES)?;
         if bytes >= HUGE_FROM {
             prefer_large_pages(memory.start, bytes);
         }
@@ -149,7 +152,7 @@ unsafe impl Sync for AlignedBuf {}
 
 impl Default for AlignedBuf {
     fn default() -> AlignedBuf {
-        AlignedBuf { start: std::ptr::without_provenance_mut(LINE), bytes: 0, _of: None }
+        AlignedBuf { start: std::ptr::without_provenance_mut(LINE_BYTES), bytes: 0, _of: None }
     }
 }
 
@@ -235,7 +238,7 @@ impl WeightArena {
 
 impl Chunk {
     fn alloc(&mut self, bytes: usize) -> AlignedBuf {
-        let padded = bytes.next_multiple_of(LINE);
+        let padded = bytes.next_multiple_of(LINE_BYTES);
         let new = |len| Allocation::lasting(len).unwrap_or_else(|| out_of_memory(len));
         if padded > CHUNK {
             let memory = new(padded);
@@ -264,7 +267,7 @@ mod tests {
         let sizes = [0, 1, 63, 64, 65, LASTING, 3, LARGE_PAGE + 5, CHUNK - 7, CHUNK + 1, 100];
         let mut all: Vec<AlignedBuf> = sizes.iter().map(|bytes| arena.alloc(*bytes)).collect();
         for (mark, buf) in (1u8..).zip(&mut all) {
-            assert_eq!(buf.elements::<u8>().as_ptr() as usize % LINE, 0);
+            assert_eq!(buf.elements::<u8>().as_ptr() as usize % LINE_BYTES, 0);
             assert!(buf.elements::<u8>().iter().all(|byte| *byte == 0));
             buf.elements_mut().fill(mark);
         }

@@ -49,15 +49,15 @@ impl Convolution {
         mut output: Target<'_>,
     ) {
         let (inputs, outputs) = self.group();
-        let place = self.place(&input);
+        let strides = self.strides(&input);
         let counted = inputs / input.per_count();
         let mut zeros = scratch.take::<f32>(self.inputs);
         zeros.fill(0.0);
         let windows = |group: usize| Im2col {
             input: input.values,
             axes: self.axes,
-            place,
-            channels: (group * counted, counted),
+            strides,
+            channels: group * counted..(group + 1) * counted,
             zeros: &zeros,
         };
         if let (Filters::Packed(panels), Target::F32(output)) = (filters, &mut output)
@@ -131,7 +131,7 @@ impl Convolution {
             "only 1×1 convolutions have factors or further inputs"
         );
         match factors {
-            _ if !self.is_one_by_one() || windows.place.channel != 1 => {
+            _ if !self.is_one_by_one() || windows.strides.channel != 1 => {
                 assert!(is_alone, "only 1×1 convolutions have factors or further inputs");
                 Lhs::Im2col(windows)
             }
@@ -143,7 +143,7 @@ impl Convolution {
                 Lhs::Concat { first, others, columns: stride / (others.len() + 1) }
             }
             None => {
-                let values = windows.input.get(windows.channels.0..).unwrap_or_default();
+                let values = windows.input.get(windows.channels.start..).unwrap_or_default();
                 Lhs::Rows { values, stride }
             }
         }

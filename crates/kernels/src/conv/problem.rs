@@ -132,7 +132,7 @@ impl Convolution {
     }
 
     /// Strides of an input.
-    pub(super) fn place(&self, input: &Input<'_>) -> InputStrides {
+    pub(super) fn strides(&self, input: &Input<'_>) -> InputStrides {
         if input.channels_first {
             InputStrides::channels_first(self.inside(), self.inputs)
         } else {

@@ -10,7 +10,7 @@ use crate::base::aligned_buf::WeightArena;
 use crate::base::num::bf16;
 use crate::base::par::Threads;
 use crate::conv::tuning::NAIVE_GRAIN;
-use crate::gemm::{PostOp, Precision, Target, apply_post_ops, end_block, round};
+use crate::gemm::{PostOp, Precision, Target, apply_post_ops, bf16_bits, end_block};
 use crate::multiversion;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -85,7 +85,7 @@ impl Convolution {
                 for (i, to) in part.chunks_exact_mut(channels).enumerate() {
                     row(first + i, &mut sums);
                     let each = to.iter_mut().zip(&sums);
-                    each.for_each(|(to, sum)| *to = bf16::from_bits(round(*sum) as u16));
+                    each.for_each(|(to, sum)| *to = bf16::from_bits(bf16_bits(*sum) as u16));
                 }
             }),
         }
@@ -100,18 +100,18 @@ impl Convolution {
         sums: &mut [f32],
     ) {
         let (taps, (inputs, outputs)) = (self.taps(), self.group());
-        let (place, per_count) = (self.place(input), input.per_count());
-        let image = at / self.positions() * place.image;
+        let (strides, per_count) = (self.strides(input), input.per_count());
+        let image = at / self.positions() * strides.image;
         // The first block's sums are added to -0, which changes no number.
         sums.fill(-0.0);
         let blocks = self.k_blocks();
         let mut chains = vec![0.0; sums.len()];
         let mut ends = vec![blocks.block(0).end; self.groups];
         definition.taps(at % self.positions(), |tap, pixel| {
-            let first = image + pixel * place.position;
+            let first = image + pixel * strides.position;
             for channel in 0..self.inputs {
                 let (group, own) = (channel / inputs, channel % inputs);
-                let value = input.values[first + channel / per_count * place.channel];
+                let value = input.values[first + channel / per_count * strides.channel];
                 let value = if input.is_bf16 {
                     f32::from_bits(value.to_bits() >> (16 * (channel % 2)) << 16)
                 } else {
@@ -134,7 +134,7 @@ impl Convolution {
     fn operand(&self, value: f32) -> f32 {
         match self.gemm_precision() {
             Precision::F32 => value,
-            Precision::Bf16 => f32::from_bits(round(value) << 16),
+            Precision::Bf16 => f32::from_bits(bf16_bits(value) << 16),
         }
     }
 }

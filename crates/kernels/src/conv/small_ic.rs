@@ -12,8 +12,8 @@ use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
 use crate::conv::tuning::SMALL_IC_GRAIN;
 use crate::gemm::{
-    Gemm, Im2col, InputStrides, Layout, Lhs, Packed, PostOp, Precision, Rhs, RhsSize, Target,
-    Window, round_all,
+    Gemm, Im2col, InputStrides, Layout, Lhs, Packed, PaddedLine, PostOp, Precision, Rhs, RhsSize,
+    Target, Window, convert_to_bf16,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -149,8 +149,8 @@ impl SmallIc<'_> {
             let windows = Im2col {
                 input: &lanes,
                 axes: repacked.axes,
-                place: InputStrides { image, position: repacked.position / per_lane, channel: 1 },
-                channels: (0, repacked.run / per_lane),
+                strides: InputStrides { image, position: repacked.position / per_lane, channel: 1 },
+                channels: 0..repacked.run / per_lane,
                 zeros: &zeros,
             };
             let gemm = Gemm {
@@ -185,7 +185,7 @@ impl SmallIc<'_> {
                 let (rest, y) = ((first + i) / height.input, (first + i) % height.input);
                 let (batch, z) = (rest / depth.input, rest % depth.input);
                 if self.fill_line(input, repacked, [batch, z, y], &mut values) {
-                    round_all(&values, to);
+                    convert_to_bf16(&values, to);
                 } else {
                     to.fill(0.0);
                 }
@@ -207,19 +207,14 @@ impl SmallIc<'_> {
         to: &mut [f32],
     ) -> bool {
         let [depth, height, width] = self.conv.axes;
-        let within = |i: usize, axis: Window| {
-            usize::try_from(i as isize + axis.start).ok().filter(|i| *i < axis.input)
-        };
-        let Some((z, y)) = within(z, depth).zip(within(y, height)) else { return false };
-        let InputStrides { image, position, channel } = self.conv.place(&input);
-        let before = width.start.min(0).unsigned_abs();
-        let first = width.start.max(0).unsigned_abs();
-        let [.., reached] = self.axes;
-        let count = width.input.saturating_sub(first).min(reached.input.saturating_sub(before));
+        let lines = depth.input_at(z).zip(height.input_at(y));
+        let Some((z, y)) = lines else { return false };
+        let InputStrides { image, position, channel } = self.conv.strides(&input);
+        let PaddedLine { before, skipped, count } = width.line();
         if count == 0 {
             return false;
         }
-        let from = batch * image + ((z * height.input + y) * width.input + first) * position;
+        let from = batch * image + ((z * height.input + y) * width.input + skipped) * position;
         let from = &input.values[from..];
         let to = &mut to[before * repacked.channels..][..count * repacked.channels];
         for c in 0..self.conv.inputs {

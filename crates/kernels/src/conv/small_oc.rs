@@ -23,7 +23,7 @@ use crate::conv::tuning::{
     SMALL_OC_MIN_LINE, SMALL_OC_SCRATCH,
 };
 use crate::gemm::{
-    BlockPostOps, LONGEST_BLOCK, PostOp, Precision, RegisterPostOps, Window, finish,
+    BlockPostOps, LONGEST_BLOCK, PaddedLine, PostOp, Precision, RegisterPostOps, Window, finish,
 };
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -76,8 +76,7 @@ pub(crate) fn small_oc(conv: &Convolution) -> Option<SmallOc<'_>> {
 impl SmallOc<'_> {
     /// Input lines under a window, including those between its taps.
     fn lines(&self) -> usize {
-        let height = self.conv.axes[1];
-        (height.taps - 1) * height.dilation + 1
+        self.conv.axes[1].span()
     }
 
     /// Elements of one channel of a line.
@@ -267,10 +266,7 @@ impl<'a> LineBuffer<'a> {
     fn write(&mut self, place: usize, line: usize) {
         let conv = self.small.conv;
         let width = conv.axes[2];
-        let skipped = width.start.max(0).unsigned_abs();
-        let before = width.start.min(0).unsigned_abs();
-        let count = width.input.saturating_sub(skipped);
-        let count = count.min(width.reach().saturating_sub(before));
+        let PaddedLine { before, skipped, count } = width.line();
         if count == 0 {
             // Windows read only padding.
             return;

@@ -29,7 +29,7 @@ impl<'a> BlockDiagonal<'a> {
     pub(crate) fn of(first: Gemm<'a>, b: &'a [Packed]) -> Option<BlockDiagonal<'a>> {
         let is_empty = first.m == 0 || first.n == 0 || first.k == 0;
         let is_plain = first.precision == Precision::F32 && !is_empty;
-        let is_channels_last = matches!(first.a, Lhs::Im2col(w) if w.place.channel == 1);
+        let is_channels_last = matches!(first.a, Lhs::Im2col(w) if w.strides.channel == 1);
         let all = BlockDiagonal { first, b };
         (is_plain && is_channels_last && all.at_once() > 1).then_some(all)
     }
@@ -49,10 +49,12 @@ impl<'a> BlockDiagonal<'a> {
     fn check(&self, c: usize) {
         let (Gemm { m, n, k, c_stride, .. }, count) = (self.first, self.b.len());
         let windows = self.windows();
-        let (first, channels) = windows.channels;
-        let last = Im2col { channels: (first + (count - 1) * channels, channels), ..*windows };
+        let (channels, width) = (&windows.channels, windows.channels.len());
+        let moved = (count - 1) * width;
+        let last = channels.start + moved..channels.end + moved;
+        let last = Im2col { channels: last, ..*windows };
         last.check(m, k);
-        assert!(windows.zeros.len() >= count * channels, "there are too few zeros");
+        assert!(windows.zeros.len() >= count * width, "there are too few zeros");
         assert!(self.b.iter().all(|b| b.is(k, n, Precision::F32)), "B differs");
         assert!(c_stride >= count * n && c >= m * c_stride, "C is too short");
         RegisterPostOps::of(self.first.post_ops).0.check(m, count * n);
@@ -85,7 +87,7 @@ impl<'a> BlockDiagonal<'a> {
     /// Computes some rows of the columns of some groups.
     fn rows(&self, rows: Range<usize>, groups: Range<usize>, c: SharedTarget) {
         let Gemm { n, k, c_stride, post_ops, .. } = self.first;
-        let (most, channels) = (mr_of(n), self.windows().channels.1);
+        let (most, channels) = (mr_of(n), self.windows().channels.len());
         let (absorbed, rest) = RegisterPostOps::of(post_ops);
         let k_blocks = self.first.k_blocks();
         let mut sources = LhsRows::new(&self.first, MAX_ROWS);

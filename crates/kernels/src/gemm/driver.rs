@@ -12,7 +12,7 @@ use super::precision::{Bf16Path, Precision};
 use super::prefetch::{Prefetch, PrefetchShares};
 use super::problem::{Gemm, Lhs};
 use super::source::Source;
-use super::tiling::Tile;
+use super::tiling::{Span, Tile};
 use super::tuning::{LARGE_OUTPUT, LONG_PANEL, SHORT_K, SHORT_ROWS};
 use std::ops::Range;
 
@@ -40,9 +40,11 @@ struct TileDriver<'a> {
 }
 
 /// Some rows of A.
-struct RowBlock<'a> {
-    /// The first row, and the number of rows.
-    range: (usize, usize),
+struct LhsBlock<'a> {
+    /// The first row.
+    first: usize,
+    /// The number of rows.
+    count: usize,
     /// How many such blocks are multiplied by a panel at a time, one below the other.
     blocks: usize,
     source: Source,
@@ -56,8 +58,8 @@ struct RowBlock<'a> {
 impl Gemm<'_> {
     /// Computes a tile, and prefetches the panels of a later one.
     pub(super) fn blocks(&self, tile: Tile, panels: (&[f32], &[f32]), c: SharedTarget) {
-        let ((top, bottom), (left, right)) = (tile.rows, tile.columns);
-        let most = mr_of(right - left);
+        let bottom = tile.rows.end;
+        let most = mr_of(tile.columns.len());
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let driver = TileDriver::new(self, (tile, most), panels, (c, absorbed));
         let mut sources = LhsRows::new(self, MAX_ROWS);
@@ -65,16 +67,16 @@ impl Gemm<'_> {
             (Precision::F32, _) | (_, Lhs::Bf16(_)) => None,
             (Precision::Bf16, _) => Some(Bf16Rows::new(self.k, MAX_ROWS)),
         };
-        let (mut first, mut pass) = (top, 0);
+        let (mut first, mut pass) = (tile.rows.start, 0);
         while first < bottom {
             let rows = sources.count(first, block_rows(bottom - first, most));
             let (source, runs) = sources.find((first, rows));
             let (source, runs) = match &mut bf16_rows {
                 // SAFETY: `check` has shown that the rows lie within A.
-                Some(bf16_rows) => (unsafe { bf16_rows.round(source, runs, rows) }, 1),
+                Some(bf16_rows) => (unsafe { bf16_rows.convert(source, runs, rows) }, 1),
                 None => (source, runs),
             };
-            if bottom - top == 1 && runs == 1 && gemv::suits(driver.path) {
+            if tile.rows.len() == 1 && runs == 1 && gemv::suits(driver.path) {
                 // SAFETY: there is a pointer for the run; `check` has shown that the row lies
                 // within A, and tiles are disjoint parts of C.
                 unsafe {
@@ -88,11 +90,14 @@ impl Gemm<'_> {
                 PrefetchShares::new(next.len(), driver.across(), driver.lanes / runs.max(1));
             let next = (next, of_next);
             let blocks = driver.blocks_at_a_time((bottom - first) / most, most);
-            driver.multiply(&RowBlock { range: (first, rows), blocks, source, runs, pass, next });
+            let count = rows;
+            driver.multiply(&LhsBlock { first, count, blocks, source, runs, pass, next });
             let rows = rows * blocks;
             if let Some(c) = c.values() {
                 // SAFETY: within C and within this tile.
-                unsafe { finish(rest, first..first + rows, left..right, self.c_stride, c) };
+                unsafe {
+                    finish(rest, first..first + rows, tile.columns.range(), self.c_stride, c)
+                };
             }
             first += rows;
             pass += blocks;
@@ -121,7 +126,7 @@ impl<'a> TileDriver<'a> {
         let width = nr();
         let lanes = gemm.lanes();
         let panel = (width * gemm.panel_rows(), width);
-        let passes = (tile.rows.1 - tile.rows.0).div_ceil(most);
+        let passes = tile.rows.len().div_ceil(most);
         let upcoming = PrefetchShares::new(panel.0, passes, lanes);
         let path = gemm.precision.bf16_path();
         let prefetches_output = gemm.m * gemm.n >= LARGE_OUTPUT;
@@ -143,8 +148,7 @@ impl<'a> TileDriver<'a> {
 
     /// Number of panels.
     fn across(&self) -> usize {
-        let (left, right) = self.tile.columns;
-        (right - left).div_ceil(self.panel.1)
+        self.tile.columns.len().div_ceil(self.panel.1)
     }
 
     /// How many blocks of `rows` rows to multiply by a panel at a time, if there are `left`.
@@ -160,8 +164,8 @@ impl<'a> TileDriver<'a> {
     }
 
     /// Multiplies a block of rows, or several, by all panels.
-    fn multiply(&self, rows: &RowBlock<'_>) {
-        let (_, count) = rows.range;
+    fn multiply(&self, rows: &LhsBlock<'_>) {
+        let count = rows.count;
         // SAFETY: `check` has shown that rows and columns lie within the operands, and tiles are
         // disjoint parts of C.
         unsafe {
@@ -183,11 +187,12 @@ impl<'a> TileDriver<'a> {
     /// # Safety
     /// The rows and the panel lie within the operands, and nobody else writes where the block goes.
     #[inline(always)]
-    unsafe fn block(&self, rows: &RowBlock<'_>, i: usize) -> MicrokernelArgs {
-        let ((first, count), (left, right)) = (rows.range, self.tile.columns);
+    unsafe fn block(&self, rows: &LhsBlock<'_>, i: usize) -> MicrokernelArgs {
+        let LhsBlock { first, count, .. } = *rows;
+        let Span { start: left, end: right } = self.tile.columns;
         let ((panels, later), (len, width)) = (self.panels, self.panel);
         let (panel, column) = (&panels[i * len..][..len], left + i * width);
-        debug_assert!(first + count <= self.tile.rows.1 && column < right);
+        debug_assert!(first + count <= self.tile.rows.end && column < right);
         let (next, of_next) = rows.next;
         let is_long = rows.pass == 0 && len >= LONG_PANEL * self.passes.min(2);
         let (stride, columns) = (self.gemm.c_stride, width.min(right - column));

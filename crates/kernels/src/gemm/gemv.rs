@@ -12,7 +12,7 @@ use super::precision::Bf16Path;
 #[cfg(target_arch = "x86_64")]
 use super::precision::has_dp_bf16;
 use super::problem::Gemm;
-use super::tiling::Tile;
+use super::tiling::{Span, Tile};
 use super::tuning::{LONG_PANEL, PREFETCH_DISTANCE};
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::{Vector, prefetch};
@@ -52,8 +52,8 @@ impl Gemm<'_> {
         c: SharedTarget,
     ) {
         let width = nr();
-        let ((row, end), (left, right)) = (tile.rows, tile.columns);
-        debug_assert!(end - row == 1 && suits(path) && !a.is_null());
+        let (row, Span { start: left, end: right }) = (tile.rows.start, tile.columns);
+        debug_assert!(tile.rows.len() == 1 && suits(path) && !a.is_null());
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let (blocks, apart) = (self.k_blocks(), width * self.panel_rows());
         let mut column = left;

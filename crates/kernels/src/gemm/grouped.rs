@@ -6,15 +6,14 @@ use super::output::SharedTarget;
 use super::post_ops::multiply;
 use super::precision::Precision;
 use super::problem::{Gemm, Lhs};
-use super::tiling::{Tile, tiles_per_thread};
-use super::tuning::{FEW_ROWS, GRAIN};
+use super::tiling::{Span, Tile, tiles_per_thread};
+use super::tuning::{GRAIN, MEMORY_BOUND_ROWS};
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
-use std::ops::Range;
 
 /// Whether GEMMs of this many rows can be grouped.
 pub fn can_group(rows: usize, precision: Precision) -> bool {
-    rows <= FEW_ROWS && precision == Precision::F32
+    rows <= MEMORY_BOUND_ROWS && precision == Precision::F32
 }
 
 /// One GEMM of a group.
@@ -48,8 +47,7 @@ pub fn run_grouped(
         assert!(gemm.panels().is_some() || gemm.is_small_m(), "B would be packed for each part");
     }
     let outputs: Vec<Slice<f32>> = outputs.iter_mut().map(|c| Slice::new(c)).collect();
-    let work = |GroupedGemm { gemm: p, .. }: &GroupedGemm<'_>| (p.m + 3) * p.n * p.k.max(1);
-    let work: usize = members.iter().map(work).sum();
+    let work: usize = members.iter().map(|member| member.gemm.work()).sum();
     let rows = members.iter().map(|m| m.gemm.m).max().unwrap_or_default();
     let parts = if work <= GRAIN { 1 } else { threads.count() * tiles_per_thread(rows) };
     let lens = members
@@ -63,13 +61,13 @@ pub fn run_grouped(
         let space = unsafe { shared.part(worker * scratch_len, scratch_len) };
         for (i, (GroupedGemm { gemm, factor }, c)) in members.iter().zip(&outputs).enumerate() {
             let own = columns(gemm, part, parts);
-            if gemm.m == 0 || own.is_empty() {
+            if gemm.m == 0 || own.len() == 0 {
                 continue;
             }
             let next = members.get(i + 1).map(|next| &next.gemm);
             let later = next.and_then(|next| next.panels_at(columns(next, part, parts).start));
-            let (rows, is_small_m) = ((0, gemm.m), gemm.is_small_m());
-            let tile = Tile { rows, columns: (own.start, own.end), is_small_m };
+            let rows = Span { start: 0, end: gemm.m };
+            let tile = Tile { rows, columns: own, is_small_m: gemm.is_small_m() };
             let to = SharedTarget::F32(*c);
             gemm.compute(tile, later.unwrap_or_default(), space, to);
             if let Some(of) = factor {
@@ -87,9 +85,9 @@ pub fn run_grouped(
 }
 
 /// The columns of a part, in whole panels.
-fn columns(gemm: &Gemm<'_>, part: usize, parts: usize) -> Range<usize> {
+fn columns(gemm: &Gemm<'_>, part: usize, parts: usize) -> Span {
     let width = nr();
     let panels = gemm.n.div_ceil(width);
     let at = |part: usize| (panels * part / parts * width).min(gemm.n);
-    at(part)..at(part + 1)
+    Span { start: at(part), end: at(part + 1) }
 }

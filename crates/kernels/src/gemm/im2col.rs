@@ -24,17 +24,28 @@ pub struct Window {
     pub start: isize,
 }
 
+/// The positions of a line that windows reach: padding, a part of the input, and padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PaddedLine {
+    /// Positions of padding before the input.
+    pub(crate) before: usize,
+    /// Positions of the input before the first that windows reach.
+    pub(crate) skipped: usize,
+    /// Positions of the input from there on that windows reach.
+    pub(crate) count: usize,
+}
+
 /// The windows of a convolution over one to three axes.
 #[derive(Clone, Debug)]
 pub struct Im2col<'a> {
-    /// The input: batch, axes and channels, with the strides of `place`.
+    /// The input: batch, axes and channels, at these `strides`.
     pub input: &'a [f32],
     /// The spatial axes, outermost first, filled up to three with axes of size 1.
     pub axes: [Window; 3],
     /// The strides of the input.
-    pub place: InputStrides,
-    /// The first channel, and the number of channels under one tap.
-    pub channels: (usize, usize),
+    pub strides: InputStrides,
+    /// The channels that are read under each tap.
+    pub channels: Range<usize>,
     /// Zeros for taps outside the input: at least one for each channel.
     pub zeros: &'a [f32],
 }
@@ -136,8 +147,8 @@ impl Im2col<'_> {
 
     /// Runs of consecutive elements under one tap, and their length.
     fn split(&self) -> (usize, usize) {
-        let (_, channels) = self.channels;
-        if self.place.channel == 1 { (1, channels) } else { (channels, 1) }
+        let channels = self.channels.len();
+        if self.strides.channel == 1 { (1, channels) } else { (channels, 1) }
     }
 
     /// Runs of a window.
@@ -147,7 +158,7 @@ impl Im2col<'_> {
 
     /// The blocks of a window along k.
     pub(super) fn k_blocks(&self) -> KBlocks {
-        let ([_, _, width], (_, channels)) = (self.axes, self.channels);
+        let ([_, _, width], channels) = (self.axes, self.channels.len());
         KBlocks::of_window(self.taps() * channels, width.taps * channels, channels)
     }
 
@@ -159,25 +170,25 @@ impl Im2col<'_> {
 
     /// Whether all channels are read, and are contiguous.
     pub(super) fn reads_all(&self) -> bool {
-        self.place.channel == 1 && self.channels.1 == self.place.position
+        self.strides.channel == 1 && self.channels.len() == self.strides.position
     }
 
     /// Panics unless there are `m` windows of `k` elements.
     pub(super) fn check(&self, m: usize, k: usize) {
         assert!(self.axes.iter().all(Window::is_countable), "positions cannot be counted");
-        let taps = self.axes.iter().try_fold(self.channels.1, |n, axis| n.checked_mul(axis.taps));
+        let taps =
+            self.axes.iter().try_fold(self.channels.len(), |n, axis| n.checked_mul(axis.taps));
         assert_eq!(taps, Some(k), "the windows have another size");
         let batch = m.checked_div(self.outputs()).unwrap_or(0);
         assert_eq!(batch * self.outputs(), m, "the windows have another number");
-        let InputStrides { image, position, channel } = self.place;
-        let (first, count) = self.channels;
-        let last = (first + count).saturating_sub(1).saturating_mul(channel);
+        let InputStrides { image, position, channel } = self.strides;
+        let last = self.channels.end.saturating_sub(1).saturating_mul(channel);
         let reach = self.last().saturating_mul(position).saturating_add(last);
         let is_read = k > 0 && m > 0 && self.positions() > 0;
         assert!(!is_read || reach < image, "A is too short");
         let least = batch.saturating_mul(image);
         assert!(m == 0 || self.input.len() >= least, "A is too short");
-        assert!(self.zeros.len() >= count, "there are too few zeros");
+        assert!(self.zeros.len() >= self.channels.len(), "there are too few zeros");
     }
 
     /// The last position under a tap.
@@ -200,14 +211,14 @@ impl Im2col<'_> {
     #[inline(always)]
     fn lines(&self, batch: usize, z: usize, y: usize, mut f: impl FnMut(Option<*const f32>)) {
         let [depth, height, width] = self.axes;
-        let image = batch * self.place.image + self.channels.0 * self.place.channel;
+        let image = batch * self.strides.image + self.channels.start * self.strides.channel;
         for kz in 0..depth.taps {
             let plane = depth.position(z, kz);
             for ky in 0..height.taps {
                 let line = plane.zip(height.position(y, ky)).map(|(z, y)| z * height.input + y);
                 // `check` has shown that every position lies within the input.
                 f(line.map(|line| {
-                    let at = image + line * width.input * self.place.position;
+                    let at = image + line * width.input * self.strides.position;
                     self.input.as_ptr().wrapping_add(at)
                 }));
             }
@@ -227,9 +238,10 @@ impl Im2col<'_> {
             self.lines(batch, z, y, |line| {
                 for kx in 0..width.taps {
                     let tap = line.zip(width.position(x, kx));
-                    let tap = tap.map(|(line, x)| line.wrapping_add(x * self.place.position));
+                    let tap = tap.map(|(line, x)| line.wrapping_add(x * self.strides.position));
                     for channel in 0..split {
-                        let run = |tap: *const f32| tap.wrapping_add(channel * self.place.channel);
+                        let run =
+                            |tap: *const f32| tap.wrapping_add(channel * self.strides.channel);
                         to[at] = tap.map_or(self.zeros.as_ptr(), run);
                         at += rows;
                     }
@@ -259,7 +271,7 @@ impl Im2col<'_> {
         let [_, _, width] = self.axes;
         let inside = width.inside();
         let have_runs =
-            self.place.channel == 1 && (self.channels.1 >= SHORT_RUN || !self.is_dense());
+            self.strides.channel == 1 && (self.channels.len() >= SHORT_RUN || !self.is_dense());
         let ends = if !have_runs {
             // Short runs need many pointers. Splitting lines where the input ends leaves few
             // windows that need them.
@@ -287,14 +299,14 @@ impl Im2col<'_> {
         self.lines(batch, z, y, |line| {
             for kx in 0..taps {
                 let tap = line.zip(width.position(x, kx));
-                let run = tap.map(|(line, x)| line.wrapping_add(x * self.place.position));
+                let run = tap.map(|(line, x)| line.wrapping_add(x * self.strides.position));
                 to[runs] = run.unwrap_or(std::ptr::null());
                 runs += 1;
             }
         });
-        let step = width.stride * self.place.position;
+        let step = width.stride * self.strides.position;
         let end = first + inside.end - x;
-        Some(Line { runs, step, inner: self.place.channel, first, end })
+        Some(Line { runs, step, inner: self.strides.channel, first, end })
     }
 
     /// The line that holds windows `first..first + rows`; `None` if they are on several lines or a
@@ -356,8 +368,27 @@ impl Window {
     /// those outside the input. At least 1; saturates.
     pub(crate) fn reach(&self) -> usize {
         let outputs = (self.output.max(1) - 1).saturating_mul(self.stride);
-        let taps = (self.taps.max(1) - 1).saturating_mul(self.dilation);
-        outputs.saturating_add(taps).saturating_add(1)
+        outputs.saturating_add(self.span())
+    }
+
+    /// Positions from the first tap of a window to its last, including those between taps. At least
+    /// 1; saturates.
+    pub(crate) fn span(&self) -> usize {
+        (self.taps.max(1) - 1).saturating_mul(self.dilation).saturating_add(1)
+    }
+
+    /// The part of a line that windows reach.
+    pub(crate) fn line(&self) -> PaddedLine {
+        let before = self.start.min(0).unsigned_abs().min(self.reach());
+        let skipped = self.start.max(0).unsigned_abs();
+        let count = self.input.saturating_sub(skipped).min(self.reach() - before);
+        PaddedLine { before, skipped, count }
+    }
+
+    /// The position in the input that is `offset` positions after the first tap of the first
+    /// window; `None` if it is padding.
+    pub(crate) fn input_at(&self, offset: usize) -> Option<usize> {
+        offset.checked_add_signed(self.start).filter(|at| *at < self.input)
     }
 
     /// The taps of window `output` that lie within the input.

@@ -41,6 +41,7 @@ pub use element_wise::{
     quantize_concat,
 };
 pub use grouped::{GroupedGemm, can_group, run_grouped};
+pub(crate) use im2col::PaddedLine;
 pub use im2col::{Im2col, InputStrides, Window};
 pub(crate) use k_blocks::{KBlocks, LONGEST_BLOCK, end_block};
 pub(crate) use microkernel::args::rows_per_block;
@@ -49,13 +50,13 @@ pub use naive::{GemmSize, plain};
 pub use output::Target;
 pub(crate) use output::{Out, pairs};
 pub use pack::b::{Layout, Packed, RhsSize, pack_into, panels_len};
-pub(crate) use pack::bf16::{round, round_all};
+pub(crate) use pack::bf16::{bf16_bits, convert_to_bf16};
 pub use post_ops::{Bind, Operand, PostOp, PostOpOf, Strided, apply_post_ops, are_absorbed};
 pub(crate) use post_ops::{BlockPostOps, RegisterPostOps, add, add_number, apply_to_rows, finish};
 pub use precision::Precision;
 pub use problem::{Gemm, Lhs, Rhs};
 pub use run::run_many;
-pub use tuning::{FEW_ROWS, SMALL_M_ROWS};
+pub use tuning::{MEMORY_BOUND_ROWS, SMALL_M_ROWS};
 
 #[cfg(test)]
 mod tests;

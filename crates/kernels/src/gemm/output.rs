@@ -1,7 +1,7 @@
 //! Where the result of a GEMM goes: to f32, or converted to bf16 for GEMMs that read it so.
 
 use super::post_ops::BlockPostOps;
-use super::prefetch::LINE;
+use crate::base::aligned_buf::LINE_F32;
 use crate::base::num::bf16;
 use crate::base::par::Slice;
 use crate::base::simd::prefetch;
@@ -144,7 +144,7 @@ impl Out {
 
 /// Prefetches rows of `bytes` bytes, `stride` bytes apart.
 fn prefetch_rows(first: *const f32, (rows, stride): (usize, usize), bytes: usize) {
-    const BYTES: usize = LINE * size_of::<f32>();
+    const BYTES: usize = LINE_F32 * size_of::<f32>();
     let lines = bytes.div_ceil(BYTES);
     for row in 0..rows {
         let row = first.wrapping_byte_add(row * stride);

@@ -1,10 +1,8 @@
 //! Prefetches that microkernels issue while they multiply.
 
 use super::tuning::PREFETCH_DISTANCE;
+use crate::base::aligned_buf::LINE_F32;
 use crate::base::simd::prefetch;
-
-/// Elements of a cache line.
-pub(super) const LINE: usize = 16;
 
 /// Memory to prefetch line by line.
 #[derive(Clone, Copy)]
@@ -70,7 +68,7 @@ impl Prefetch {
     pub(super) fn of_panel(panel: &[f32], width: usize) -> Prefetch {
         let from = panel.as_ptr().wrapping_add(PREFETCH_DISTANCE);
         let stream = |from| PrefetchStream { from, step: width };
-        Prefetch::streams([from, from.wrapping_add(LINE)].map(stream))
+        Prefetch::streams([from, from.wrapping_add(LINE_F32)].map(stream))
     }
 
     /// The same, where the second stream begins anew with each run of A, `distance` elements ahead

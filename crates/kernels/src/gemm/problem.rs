@@ -9,7 +9,7 @@ use super::microkernel::args::nr;
 use super::pack::b::{Layout, Packed, RhsSize, panels_len};
 use super::post_ops::{PostOp, RegisterPostOps};
 use super::precision::Precision;
-use super::tuning::{SMALL_M_ROWS, dequant_small_m_rows};
+use super::tuning::{READING_B_ROWS, SMALL_M_ROWS, dequant_small_m_rows};
 use crate::base::num::UnalignedF32;
 
 /// B, the right operand.
@@ -139,7 +139,7 @@ impl Gemm<'_> {
                 assert!(last <= values.len(), "A is too short");
             }
             Lhs::Im2col(windows) => windows.check(m, a_k),
-            Lhs::Bf16(_) => panic!("A is rounded twice"),
+            Lhs::Bf16(_) => panic!("`Lhs::Bf16` is nested"),
         }
         assert!(c >= reach(m, n, self.c_stride) && (m < 2 || self.c_stride >= n), "C is too short");
         match self.b {
@@ -231,6 +231,11 @@ impl Gemm<'_> {
             Lhs::Bf16(_) => self.precision.per_lane(),
             _ => 1,
         }
+    }
+
+    /// Work, in multiply-adds: those of the rows of A, and reading B.
+    pub(super) fn work(&self) -> usize {
+        (self.m + READING_B_ROWS) * self.n * self.k.max(1)
     }
 
     /// Whether no two rows of A share elements.

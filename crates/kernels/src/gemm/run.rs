@@ -29,21 +29,21 @@ impl Gemm<'_> {
     /// and the post-ops [`are_absorbed`].
     pub fn run_to(&self, threads: &Threads, scratch: &ScratchPool, mut c: Target<'_>) {
         self.check(c.len());
-        let can_round = self.precision.keeps_pairs() && are_absorbed(self.post_ops);
-        assert!(can_round || matches!(c, Target::F32(_)), "elements are not rounded here");
+        let can_be_bf16 = self.precision.keeps_pairs() && are_absorbed(self.post_ops);
+        assert!(can_be_bf16 || matches!(c, Target::F32(_)), "the result cannot be bf16 here");
         if self.m == 0 || self.n == 0 {
             return;
         }
         if let Rhs::Dynamic(panels) = self.b {
-            let Target::F32(c) = c else { panic!("elements are not rounded here") };
+            let Target::F32(c) = c else { panic!("the result cannot be bf16 here") };
             return self.run_quantized(threads, scratch, panels, Slice::new(c));
         }
         let tiles = Tiles::new(self, threads.count());
         let across = tiles.across();
         let c = c.shared();
         let run = |gemm: &Gemm<'_>| gemm.run_tiles(threads, scratch, tiles, c);
-        if self.rounds_first(across) {
-            self.round_first(threads, scratch, run);
+        if self.converts_a_first(across) {
+            self.convert_a_first(threads, scratch, run);
         } else {
             run(self);
         }
@@ -97,8 +97,8 @@ impl Gemm<'_> {
 
     /// Computes one tile of C, and prefetches the B of a later tile.
     fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: SharedTarget) {
-        let is_other = later.columns.0 != tile.columns.0 || self.precision.has_tiles();
-        let later = self.panels_at(later.columns.0).filter(|_| is_other);
+        let is_other = later.columns.start != tile.columns.start || self.precision.has_tiles();
+        let later = self.panels_at(later.columns.start).filter(|_| is_other);
         self.compute(tile, later.unwrap_or_default(), scratch, c);
     }
 
@@ -114,11 +114,11 @@ impl Gemm<'_> {
         }
         let width = nr();
         let panel_len = width * self.precision.rows(self.k);
-        let panels = match (self.panels_at(tile.columns.0), self.b) {
+        let panels = match (self.panels_at(tile.columns.start), self.b) {
             (Some(panels), _) => panels,
             (None, Rhs::Unpacked(b, layout)) => {
-                let first = tile.columns.0;
-                let panels = (tile.columns.1 - first).div_ceil(width);
+                let first = tile.columns.start;
+                let panels = (tile.columns.end - first).div_ceil(width);
                 for (i, to) in scratch.chunks_exact_mut(panel_len.max(1)).take(panels).enumerate() {
                     let size = RhsSize { k: self.k, n: self.n };
                     let columns = PanelColumns { first: first + i * width, width };

@@ -4,7 +4,7 @@ use super::k_blocks::KBlocks;
 use super::pack::b::Layout;
 use super::post_ops::finish;
 use super::problem::Gemm;
-use super::tiling::Tile;
+use super::tiling::{Span, Tile};
 #[cfg(target_arch = "x86_64")]
 use crate::base::isa::Isa;
 use crate::base::isa::isa;
@@ -25,8 +25,8 @@ pub(super) fn tile(
     (b, layout): (&[UnalignedF32], Layout),
     c: Slice<f32>,
 ) {
-    let (left, right) = tile.columns;
-    let (mut row, end) = tile.rows;
+    let Span { start: left, end: right } = tile.columns;
+    let Span { start: mut row, end } = tile.rows;
     while row < end {
         let rows = (end - row).div_ceil((end - row).div_ceil(ROWS_AT_A_TIME));
         let line = |i: usize| {
@@ -52,7 +52,7 @@ pub(super) fn tile(
         rows_of(a, &b[first..], layout, out);
     }
     // SAFETY: as above.
-    unsafe { finish(p.post_ops, tile.rows.0..tile.rows.1, left..right, p.c_stride, c) };
+    unsafe { finish(p.post_ops, tile.rows.range(), tile.columns.range(), p.c_stride, c) };
 }
 
 /// Rows of A for which B is read once.

@@ -295,9 +295,9 @@ impl ConvCase {
         let GemmSize { n, k, .. } = size;
         let a = numbers(ConvCase::BATCH * self.positions() * channels, 3);
         let (b, zeros) = (numbers(k * n, 4), vec![0.0; channels]);
-        let place = InputStrides::channels_last(self.positions(), channels);
+        let strides = InputStrides::channels_last(self.positions(), channels);
         let axes = self.axes();
-        let windows = Im2col { input: &a, axes, place, channels: (0, channels), zeros: &zeros };
+        let windows = Im2col { input: &a, axes, strides, channels: 0..channels, zeros: &zeros };
         let expected = |row: usize, column: usize| {
             let term = |p: usize| {
                 let element = self.element(&a, row, p).unwrap_or(0.0);
@@ -317,8 +317,8 @@ impl ConvCase {
                 let halves = halves(windows.input);
                 let windows = Im2col {
                     input: pairs(&halves).unwrap(),
-                    place: InputStrides::channels_last(self.positions(), channels / 2),
-                    channels: (0, channels / 2),
+                    strides: InputStrides::channels_last(self.positions(), channels / 2),
+                    channels: 0..channels / 2,
                     ..windows
                 };
                 let a = Lhs::Bf16(&Lhs::Im2col(&windows));

@@ -3,20 +3,38 @@
 use super::microkernel::args::{nr, rows_per_block};
 use super::problem::{Gemm, Rhs};
 use super::tuning::{
-    CACHE, COLUMNS_OF_A_ROW, DEQUANTIZED_ROWS, FEW_ROWS, FEW_TILES_PER_THREAD, GRAIN, MANY_BLOCKS,
-    TILES_CACHE, TILES_PER_THREAD, TILES_ROWS,
+    CACHE, COLUMNS_OF_A_ROW, DEQUANTIZED_ROWS, FEW_TILES_PER_THREAD, GRAIN, MANY_BLOCKS,
+    MEMORY_BOUND_ROWS, TILES_CACHE, TILES_PER_THREAD, TILES_ROWS,
 };
+use std::ops::Range;
 
 /// Tiles for each thread, for this many rows.
 pub(super) fn tiles_per_thread(rows: usize) -> usize {
-    if rows <= FEW_ROWS { FEW_TILES_PER_THREAD } else { TILES_PER_THREAD }
+    if rows <= MEMORY_BOUND_ROWS { FEW_TILES_PER_THREAD } else { TILES_PER_THREAD }
+}
+
+/// Rows or columns from `start` up to `end`. Unlike a range it can be copied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Span {
+    pub(crate) fn len(self) -> usize {
+        self.end - self.start
+    }
+
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start..self.end
+    }
 }
 
 /// A part of C.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tile {
-    pub(crate) rows: (usize, usize),
-    pub(crate) columns: (usize, usize),
+    pub(crate) rows: Span,
+    pub(crate) columns: Span,
     /// Whether there are few rows, and B is multiplied unpacked or dequantized in registers.
     pub(super) is_small_m: bool,
 }
@@ -61,7 +79,7 @@ impl Tiles {
             group: 1,
             is_small_m,
         };
-        if threads == 1 || (m + 3) * n * k.max(1) <= GRAIN {
+        if threads == 1 || gemm.work() <= GRAIN {
             return tiles;
         }
         // Divided by rows, a thread finds the rows that it computed before in its own L2. Not if it
@@ -91,8 +109,8 @@ impl Tiles {
     fn by_columns(self, threads: usize, most: usize, copies_rows: bool) -> Tiles {
         let wanted = threads * tiles_per_thread(self.m);
         // Few rows are divided by columns alone, so that panels are prefetched all the time.
-        let can_group = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
-        let least = if can_group { wanted.min(self.panels()) } else { 1 };
+        let by_columns_alone = self.m < 2 * MANY_BLOCKS * most && !copies_rows;
+        let least = if by_columns_alone { wanted.min(self.panels()) } else { 1 };
         let across = self.across.max(least).next_multiple_of(threads).min(self.panels());
         let down = wanted.div_ceil(across).min(self.m.div_ceil(2 * most)).max(1);
         let rows = if copies_rows || self.is_small_m {
@@ -127,8 +145,8 @@ impl Tiles {
         if tile >= self.count() {
             let end = self.column(self.across);
             return Tile {
-                rows: (self.m, self.m),
-                columns: (end, end),
+                rows: Span { start: self.m, end: self.m },
+                columns: Span { start: end, end },
                 is_small_m: self.is_small_m,
             };
         }
@@ -136,8 +154,8 @@ impl Tiles {
         let row = (group * self.group + tile % self.group) * self.rows;
         let across = tile / self.group;
         Tile {
-            rows: (row, (row + self.rows).min(self.m)),
-            columns: (self.column(across), self.column(across + 1).min(self.n)),
+            rows: Span { start: row, end: (row + self.rows).min(self.m) },
+            columns: Span { start: self.column(across), end: self.column(across + 1).min(self.n) },
             is_small_m: self.is_small_m,
         }
     }

@@ -6,11 +6,15 @@
 
 use crate::base::isa::{Isa, isa};
 
-/// Up to this many rows, packing B for later GEMMs does not pay.
-pub const FEW_ROWS: usize = 3;
+/// Up to this many rows, a GEMM takes as long as reading B. So packing B for later GEMMs does not
+/// pay, GEMMs are grouped, and each thread has few tiles.
+pub const MEMORY_BOUND_ROWS: usize = 3;
 
 /// Up to this many rows, a B that is used once is multiplied unpacked.
 pub const SMALL_M_ROWS: usize = 8;
+
+/// What reading B costs, as a number of rows that are multiplied by it.
+pub(crate) const READING_B_ROWS: usize = 3;
 
 /// Multiply-adds that are worth a second thread.
 pub(crate) const GRAIN: usize = 1 << 16;

@@ -71,7 +71,7 @@ impl ExpandedDepthwise {
     /// Lines of a ring: from the first to the last that a line of the output needs.
     fn slots(&self) -> usize {
         let height = self.depthwise.conv().axes[1];
-        ((height.taps - 1) * height.dilation + 1).min(height.input)
+        height.span().min(height.input)
     }
 
     /// Bytes of the result of the 1×1 convolution.

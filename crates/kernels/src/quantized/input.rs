@@ -4,8 +4,10 @@
 use super::merged_groups::MergedGroups;
 use super::params::QuantParams;
 use super::tile::{BLOCK_ROWS, Block, OutputRun, TILE_ROWS, Tile, cost_in_rows};
+use crate::base::aligned_buf::LINE_BYTES;
 use crate::base::par::{Slice, Threads};
 use crate::conv::{Convolution, Input};
+use crate::gemm::PaddedLine;
 use crate::math::quantize::{Quantizer, quantize};
 use crate::multiversion;
 use crate::quantized::tuning::{INPUT_GRAIN, INPUT_PIECES};
@@ -31,8 +33,8 @@ const SLACK: usize = 64;
 /// Elements that are widened at a time, at least.
 const WIDENED: usize = 1 << 10;
 
-/// Alignment of the lines, in bytes: a cache line.
-const ALIGN: usize = 64;
+/// Alignment of the lines, in bytes.
+const ALIGN: usize = LINE_BYTES;
 
 /// Channels, padded to a multiple of four.
 pub(super) fn padded_channels(conv: &Convolution) -> usize {
@@ -196,7 +198,7 @@ impl<'a> Image<'a> {
                 let (line_at, piece) = (i / pieces, i % pieces);
                 let (own_index, line_at) = (line_at / lines, line_at % lines);
                 let (batch, y) = (line_at / height.reach(), line_at % height.reach());
-                let y = y.checked_add_signed(height.start).filter(|y| *y < height.input);
+                let y = height.input_at(y);
                 let at = |piece: usize| width.reach() * piece / pieces;
                 let positions = at(piece)..at(piece + 1);
                 let start = positions.start * padded_channels(conv);
@@ -379,9 +381,7 @@ fn write_piece(
 ) {
     let [_, height, width] = conv.axes;
     let (own, all) = (conv.inputs, padded_channels(conv));
-    let before = width.start.min(0).unsigned_abs().min(width.reach());
-    let skipped = width.start.max(0).unsigned_abs();
-    let count = width.input.saturating_sub(skipped).min(width.reach() - before);
+    let PaddedLine { before, skipped, count } = width.line();
     let first = own_positions.start.max(before);
     let count = own_positions.end.min(before + count).saturating_sub(first);
     let Some(y) = y.filter(|_| count > 0) else { return to.fill(params.zero_point()) };

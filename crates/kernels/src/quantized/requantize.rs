@@ -274,6 +274,10 @@ impl RequantizeRows<'_> {
         }
     }
 
+    /// The same choice by width as in [`AffineRows::write`], but for two widths: 24 columns with
+    /// AVX2 have code here, less than a quarter of a panel with AVX-512 there. One choice for both
+    /// would compile either for the other too.
+    ///
     /// # Safety
     /// As [`Self::write`]; no operation is a call.
     unsafe fn write_in_registers(&self) {

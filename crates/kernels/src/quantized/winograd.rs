@@ -24,7 +24,7 @@ use std::ops::Range;
 const LANES: usize = 8;
 
 /// log2 of the scale of the sums.
-const FOUR: u32 = 2;
+const SCALE_LOG2: u32 = 2;
 
 /// Whether it pays for a convolution on this CPU; the sums are the same. Four times the largest sum
 /// must fit 32 bits.
@@ -34,7 +34,7 @@ pub(super) fn pays(conv: &Convolution) -> bool {
         && conv.inputs >= winograd::LANES
         && conv.inputs == padded_channels(conv)
         && conv.inputs.saturating_mul(conv.outputs) >= WINOGRAD_FEW_FILTERS
-        && TAPS * conv.inputs <= MAX_TERMS >> FOUR
+        && TAPS * conv.inputs <= MAX_TERMS >> SCALE_LOG2
         && tiles(conv) >= WINOGRAD_FEW_TILES
 }
 
@@ -283,7 +283,7 @@ multiversion! {
                 let column = sum_line([&lines[0][x], &lines[1][x], &lines[2][x], &lines[3][x]]);
                 for y in 0..OUT {
                     for l in 0..LANES {
-                        outputs[y][x][c + l] = column[y][l] >> FOUR;
+                        outputs[y][x][c + l] = column[y][l] >> SCALE_LOG2;
                     }
                 }
             }

@@ -5,7 +5,7 @@ use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
 use kernels::copy::CopyPlan;
-use kernels::gemm::{FEW_ROWS, Layout, Packed, Precision, Rhs, RhsSize, panels_len};
+use kernels::gemm::{Layout, MEMORY_BOUND_ROWS, Packed, Precision, Rhs, RhsSize, panels_len};
 use kernels::num::UnalignedF32;
 use kernels::par::Threads;
 use kernels::recurrent as k;
@@ -23,7 +23,7 @@ impl Lower for Recurrent {
         if halves.is_none() && element_type != ElementType::F32 {
             return Err(LowerError::element_type(0, element_type));
         }
-        let packs = plan.of.batch * plan.of.steps > FEW_ROWS;
+        let packs = plan.of.batch * plan.of.steps > MEMORY_BOUND_ROWS;
         let weights = Weights::new(cx, &plan.weights, packs);
         let recurrent = Weights::new(cx, &plan.recurrent, packs);
         Ok(Box::new(Float { plan, halves, weights, recurrent }))

@@ -41,7 +41,7 @@ struct Pixels<'a> {
 }
 
 /// Neighbouring outputs that are computed at a time if groups have several channels.
-const SEVEN: usize = 7;
+const GROUP_PIXELS: usize = 7;
 
 impl Row<'_> {
     /// Computes the line; `masks` has one element per tap.
@@ -352,8 +352,8 @@ impl Row<'_> {
             // SAFETY: the caller's promise; the pixels are within the line.
             unsafe {
                 x += match (near, self.width.output - x) {
-                    ((3, 1, 1), SEVEN..) if UNROLLED => self.near_of_groups::<V, 1>(x),
-                    ((3, 2, 1), SEVEN..) if UNROLLED => self.near_of_groups::<V, 2>(x),
+                    ((3, 1, 1), GROUP_PIXELS..) if UNROLLED => self.near_of_groups::<V, 1>(x),
+                    ((3, 2, 1), GROUP_PIXELS..) if UNROLLED => self.near_of_groups::<V, 2>(x),
                     _ => self.one_of_groups::<V>(x),
                 };
             }
@@ -367,7 +367,7 @@ impl Row<'_> {
     /// As [`Row::line`].
     #[inline(always)]
     unsafe fn near_of_groups<V: Spread, const S: usize>(&self, x: usize) -> usize {
-        debug_assert!(x + SEVEN <= self.width.output);
+        debug_assert!(x + GROUP_PIXELS <= self.width.output);
         let start = (x * S) as isize + self.width.start;
         for c in self.part.clone().step_by(V::LANES) {
             let count = V::LANES.min(self.part.end - c);
@@ -375,7 +375,7 @@ impl Row<'_> {
             let first = start * self.channels as isize + c as isize;
             // SAFETY: the caller's promise; positions outside the input are not read.
             unsafe {
-                let mut sums = [[V::zero(); 1]; SEVEN];
+                let mut sums = [[V::zero(); 1]; GROUP_PIXELS];
                 for &InputLine { values: line, weights } in self.lines {
                     for i in 0..self.each {
                         let mut taps = [V::zero(); 3];
@@ -385,12 +385,13 @@ impl Row<'_> {
                         }
                         let mut from = line.wrapping_offset(first);
                         positions!(I => {
-                            if I < (SEVEN - 1) * S + 3 {
+                            if I < (GROUP_PIXELS - 1) * S + 3 {
                                 let position = start.wrapping_add_unsigned(I).cast_unsigned();
                                 if position < self.width.input {
                                     let value = self.input_of_groups::<V>(from, channels, i);
                                     for t in 0..3 {
-                                        if let Some(p) = pixel(I, t, S).filter(|p| *p < SEVEN) {
+                                        let p = pixel(I, t, S);
+                                        if let Some(p) = p.filter(|p| *p < GROUP_PIXELS) {
                                             sums[p][0] = value.fma(taps[t], sums[p][0]);
                                         }
                                     }
@@ -403,7 +404,7 @@ impl Row<'_> {
                 store(&self.out(x, channels), sums);
             }
         }
-        SEVEN
+        GROUP_PIXELS
     }
 
     /// One output, four vectors of channels at a time.

@@ -215,8 +215,7 @@ fn channels_of_part(conv: &Convolution, threads: usize) -> usize {
     /// Parts per thread.
     const PARTS: usize = 3;
     let [depth, height, _] = conv.axes;
-    let seen = height.taps.saturating_sub(1) * height.dilation + 1;
-    let beyond = seen.saturating_sub(height.stride);
+    let beyond = height.span().saturating_sub(height.stride);
     let lines = conv.batch * depth.output * height.output * height.stride;
     if threads > 1 && beyond * threads >= lines {
         conv.inputs.div_ceil(threads * PARTS).next_multiple_of(UNIT)

@@ -58,8 +58,7 @@ pub(super) fn dequantized_len(conv: &Convolution) -> usize {
 /// Dequantized lines to keep: from the first to the last that one output line reads.
 fn held(conv: &Convolution) -> usize {
     let height = conv.axes[1];
-    let between = height.taps.saturating_sub(1).saturating_mul(height.dilation);
-    between.saturating_add(1).min(height.input)
+    height.span().min(height.input)
 }
 
 /// Supplies lines of the input, dequantized if need be.

@@ -56,7 +56,7 @@ impl Drop for Scratchpad {
 /// of a step along k. Tiles of A have one row per row of the block, as long as a step.
 #[derive(Default)]
 pub(crate) struct TileConfig {
-    rows: (usize, usize),
+    rows: TilePair,
     bytes: usize,
 }
 
@@ -76,16 +76,17 @@ impl TileConfig {
     /// # Safety
     /// `has_tiles`. Each tile of A has at most 16 rows, and the first at least one. A step along k
     /// is at most [`TILE_ROW_BYTES`] bytes, a multiple of 4.
-    pub(crate) unsafe fn prepare(&mut self, block: &RowBlock) {
+    pub(crate) unsafe fn prepare(&mut self, block: &TileBlock) {
         debug_assert!(block.fits_tiles());
-        let RowBlock { rows, bytes, .. } = *block;
+        let TileBlock { rows, bytes, .. } = *block;
         if (self.rows, self.bytes) == (rows, bytes) {
             return;
         }
         (self.rows, self.bytes) = (rows, bytes);
         // Tiles without rows are not allowed. If there is only one tile of rows, the second is not
         // used.
-        let (first, second, fours) = (rows.0 as u8, rows.1.max(1) as u8, bytes as u8 / 4);
+        let (first, second) = (rows.first as u8, rows.second.max(1) as u8);
+        let fours = bytes as u8 / 4;
         let (all, own) = (TILE_ROW_BYTES as u16, bytes as u16);
         let configuration = ConfigData {
             palette: 1,
@@ -103,19 +104,32 @@ impl TileConfig {
 
 impl Drop for TileConfig {
     fn drop(&mut self) {
-        if self.rows.0 > 0 {
+        if self.rows.first > 0 {
             // SAFETY: the tiles exist, since they have been configured.
             unsafe { asm!("tilerelease", options(nostack, nomem)) }
         }
     }
 }
 
+/// The number of rows in each of two tiles; the second may be 0.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) struct TilePair {
+    pub(crate) first: usize,
+    pub(crate) second: usize,
+}
+
+impl TilePair {
+    /// Rows of both.
+    pub(crate) fn count(self) -> usize {
+        self.first + self.second
+    }
+}
+
 /// Rows of A, in one tile or two.
-pub(crate) struct RowBlock {
+pub(crate) struct TileBlock {
     /// The first row.
     pub(crate) row: usize,
-    /// Number of rows in each tile.
-    pub(crate) rows: (usize, usize),
+    pub(crate) rows: TilePair,
     /// Bytes of a step along k.
     pub(crate) bytes: usize,
     /// The address of the first row of each tile.
@@ -124,16 +138,18 @@ pub(crate) struct RowBlock {
     pub(crate) row_bytes: usize,
     /// Bytes from one step along k to the next.
     pub(crate) step_bytes: usize,
-    /// Steps along k in a run, and bytes from the end of a run to the next.
-    pub(crate) run: (usize, usize),
+    /// Steps along k in a run.
+    pub(crate) run_steps: usize,
+    /// Bytes from the start of a run to that of the next.
+    pub(crate) run_bytes: usize,
     /// Runs of a row.
     pub(crate) runs: usize,
 }
 
-impl RowBlock {
+impl TileBlock {
     /// Whether tiles can be configured for it.
     pub(super) fn fits_tiles(&self) -> bool {
-        let (first, second) = self.rows;
+        let TilePair { first, second } = self.rows;
         (1..=TILE_ROWS).contains(&first)
             && second <= TILE_ROWS
             && (4..=TILE_ROW_BYTES).contains(&self.bytes)

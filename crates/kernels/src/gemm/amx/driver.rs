@@ -6,7 +6,7 @@
 //! a convolution's windows are not whole steps of 32, each run is taken in equal parts.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
-use crate::gemm::amx::config::{ROWS, RowBlock, TileConfig, WIDTH};
+use crate::gemm::amx::config::{ROWS, TileBlock, TileConfig, TilePair, WIDTH};
 use crate::gemm::amx::kernel::multiply;
 use crate::gemm::amx::pack_a::PackedA;
 use crate::gemm::amx::windows::{self, Bf16Lines};
@@ -17,7 +17,7 @@ use crate::gemm::output::{Out, SharedTarget};
 use crate::gemm::post_ops::{RegisterPostOps, finish};
 use crate::gemm::precision::{Precision, has_dp_bf16};
 use crate::gemm::problem::{Gemm, Lhs};
-use crate::gemm::tiling::Tile;
+use crate::gemm::tiling::{Span, Tile};
 use crate::gemm::tuning::{AMX_PREFETCH_LINES, amx_group};
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ impl Panels<'_> {
         precision: Precision,
         panel: usize,
     ) -> (&[f32], Later) {
-        let ((left, right), group) = (tile.columns, amx_group(panel));
+        let (Span { start: left, end: right }, group) = (tile.columns, amx_group(panel));
         match self {
             Panels::Packed { panels, later } => {
                 let own = &panels[(columns.start - left) / WIDTH * panel..];
@@ -100,11 +100,11 @@ impl Gemm<'_> {
     /// As [`Gemm::blocks`]. All rows of the tile are packed in bf16 first; then they are multiplied
     /// by one group of panels after the other.
     pub(crate) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: SharedTarget) {
-        let (left, right) = tile.columns;
+        let Span { start: left, end: right } = tile.columns;
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let panel = WIDTH * self.precision.rows(self.k);
         let group = amx_group(panel);
-        let blocks: Vec<RowBlock>;
+        let blocks: Vec<TileBlock>;
         let (packed, image);
         match self.a {
             Lhs::Im2col(windows) | Lhs::Bf16(&Lhs::Im2col(windows))
@@ -128,7 +128,7 @@ impl Gemm<'_> {
                 unsafe { configured.prepare(block) };
                 for (i, column) in (first..end).step_by(WIDTH).enumerate() {
                     let panel = own[i * panel..][..panel].as_ptr().cast();
-                    let ahead = next.part(block.runs * block.run.0, panel);
+                    let ahead = next.part(block.runs * block.run_steps, panel);
                     // SAFETY: the tiles are as large as the block; the panel is as long as `k`.
                     unsafe { multiply(block, panel, ahead, &mut sums.0) };
                     let size = (self.c_stride, WIDTH.min(end - column));
@@ -139,7 +139,7 @@ impl Gemm<'_> {
                     // SAFETY: as above; tiles of C are disjoint.
                     unsafe { write_block(&sums, out, block) };
                 }
-                let rows = block.row..block.row + block.rows.0 + block.rows.1;
+                let rows = block.row..block.row + block.rows.count();
                 if let Some(c) = c.values() {
                     // SAFETY: within C and within this tile.
                     unsafe { finish(rest, rows, first..end, self.c_stride, c) };
@@ -153,8 +153,8 @@ impl Gemm<'_> {
 ///
 /// # Safety
 /// As [`store_rows`].
-unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &RowBlock) {
-    let RowBlock { row, rows: (first, second), .. } = *block;
+unsafe fn write_block(Sums(sums): &Sums, out: impl Fn(usize) -> Out, block: &TileBlock) {
+    let TileBlock { row, rows: TilePair { first, second }, .. } = *block;
     debug_assert!(first <= TILE_ROWS && second <= TILE_ROWS);
     // SAFETY: the caller's promise; `isa` says that there are tiles, and so AVX512-BF16.
     unsafe {

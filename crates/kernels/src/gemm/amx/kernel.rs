@@ -1,7 +1,7 @@
 //! The AMX microkernel: a block of rows times a panel.
 
 use crate::base::amx::{TILE_ROW_BYTES, has_byte_tiles, has_tiles};
-use crate::gemm::amx::config::{ROWS, RowBlock, WIDTH};
+use crate::gemm::amx::config::{ROWS, TileBlock, WIDTH};
 use std::arch::asm;
 
 /// What the inner loop reads from memory.
@@ -75,13 +75,13 @@ macro_rules! multiply_tiles {
         prefetch: $($prefetch:literal)*; prefetch_late: $($prefetch_late:literal)*
     ) => {{
         let ahead: (*const u8, usize) = $ahead;
-        let (steps, run_bytes) = $block.run;
+        let steps = $block.run_steps;
         if steps * $block.runs == 0 {
             return $to.fill(Default::default());
         }
         let strides = Strides {
             steps,
-            skip: run_bytes.wrapping_sub(steps * $block.step_bytes),
+            skip: $block.run_bytes.wrapping_sub(steps * $block.step_bytes),
             ahead: ahead.1,
             // Two tiles of columns.
             panel: $block.bytes / 4 * 2 * TILE_ROW_BYTES,
@@ -89,7 +89,7 @@ macro_rules! multiply_tiles {
         // SAFETY: the caller's promise; sums are as large as four tiles; a prefetch reads
         // nothing.
         unsafe {
-            if $block.rows.1 > 0 {
+            if $block.rows.second > 0 {
                 steps_of_tiles!(
                     $dot, $block, $panel, ahead.0, $to, &strides;
                     prefetch: $($prefetch)*; prefetch_late: $($prefetch_late)*;
@@ -118,7 +118,7 @@ macro_rules! multiply_tiles {
 /// # Safety
 /// The panel has the steps of the block; the tiles are configured for its rows.
 pub(super) unsafe fn multiply(
-    block: &RowBlock,
+    block: &TileBlock,
     panel: *const u8,
     ahead: (*const u8, usize),
     to: &mut [f32; ROWS * WIDTH],
@@ -139,7 +139,7 @@ pub(super) unsafe fn multiply(
 /// # Safety
 /// As [`multiply`]; `has_byte_tiles`.
 pub(crate) unsafe fn multiply_bytes(
-    block: &RowBlock,
+    block: &TileBlock,
     panel: *const u8,
     to: &mut [i32; ROWS * WIDTH],
 ) {

@@ -1,27 +1,28 @@
 //! Packs rows of A in bf16 into tiles for AMX.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
-use crate::gemm::amx::config::{LANES, ROWS, RowBlock, Scratchpad};
+use crate::gemm::amx::config::{LANES, ROWS, Scratchpad, TileBlock, TilePair};
 use crate::gemm::lhs_rows::LhsRows;
 use crate::gemm::pack::bf16::store_bf16;
 use crate::gemm::precision::has_dp_bf16;
 use crate::gemm::problem::Gemm;
 use crate::gemm::source::Source;
+use crate::gemm::tiling::Span;
 
 /// The rows of a tile of C, as blocks of at most [`ROWS`] of them.
 pub(crate) struct PackedA {
     scratchpad: Scratchpad,
-    rows: (usize, usize),
+    rows: Span,
     /// Steps along k: cache lines per row.
     steps: usize,
 }
 
 impl PackedA {
     /// Packs a range of the rows of A in bf16.
-    pub(crate) fn new(gemm: &Gemm<'_>, rows: (usize, usize)) -> PackedA {
+    pub(crate) fn new(gemm: &Gemm<'_>, rows: Span) -> PackedA {
         let steps = gemm.k.div_ceil(LANES);
-        let count = (rows.1 - rows.0).div_ceil(ROWS);
-        let scratchpad = Scratchpad::new((rows.1 - rows.0 + count) * steps);
+        let count = rows.len().div_ceil(ROWS);
+        let scratchpad = Scratchpad::new((rows.len() + count) * steps);
         let mut packed = PackedA { scratchpad, rows, steps };
         if steps == 0 {
             return packed;
@@ -29,7 +30,7 @@ impl PackedA {
         let per_count = gemm.per_count();
         let mut sources = LhsRows::new(gemm, ROWS);
         for block in 0..packed.count() {
-            let (mut row, end) = packed.block(block);
+            let Span { start: mut row, end } = packed.block(block);
             while row < end {
                 let rows = sources.count(row, end - row);
                 let (a, runs) = sources.find((row, rows));
@@ -37,7 +38,7 @@ impl PackedA {
                     let to = packed.row(block, row + i);
                     // SAFETY: `check` has shown that the rows lie within A; `isa` says that there
                     // are tiles, and so AVX512-BF16.
-                    unsafe { to.round((a, per_count), runs, (i, rows), gemm.k) };
+                    unsafe { to.convert((a, per_count), runs, (i, rows), gemm.k) };
                 }
                 row += rows;
             }
@@ -46,19 +47,23 @@ impl PackedA {
     }
 
     /// The blocks, in the order of their rows.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = TileBlock> {
         (0..self.count()).map(|i| {
-            let (row, end) = self.block(i);
+            let own = self.block(i);
             let first = self.scratchpad.lines(self.start(i));
             let second = &first[(TILE_ROWS * LANES).min(first.len())..];
-            RowBlock {
-                row,
-                rows: (TILE_ROWS.min(end - row), (end - row).saturating_sub(TILE_ROWS)),
+            TileBlock {
+                row: own.start,
+                rows: TilePair {
+                    first: TILE_ROWS.min(own.len()),
+                    second: own.len().saturating_sub(TILE_ROWS),
+                },
                 bytes: TILE_ROW_BYTES,
                 sources: [first.as_ptr().cast(), second.as_ptr().cast()],
                 row_bytes: TILE_ROW_BYTES,
-                step_bytes: step(end - row) * TILE_ROW_BYTES,
-                run: (self.steps, 0),
+                step_bytes: step(own.len()) * TILE_ROW_BYTES,
+                run_steps: self.steps,
+                run_bytes: 0,
                 runs: 1,
             }
         })
@@ -66,28 +71,27 @@ impl PackedA {
 
     /// The first cache line of a block.
     fn start(&self, i: usize) -> usize {
-        (self.block(i).0 - self.rows.0 + i) * self.steps
+        (self.block(i).start - self.rows.start + i) * self.steps
     }
 
     fn count(&self) -> usize {
-        (self.rows.1 - self.rows.0).div_ceil(ROWS)
+        self.rows.len().div_ceil(ROWS)
     }
 
     /// The range of rows of a block. All are of nearly equal size: few rows take nearly as long as
     /// many.
-    fn block(&self, i: usize) -> (usize, usize) {
-        let (first, end) = self.rows;
-        let at = |i: usize| first + (end - first) * i / self.count();
-        (at(i), at(i + 1))
+    fn block(&self, i: usize) -> Span {
+        let at = |i: usize| self.rows.start + self.rows.len() * i / self.count();
+        Span { start: at(i), end: at(i + 1) }
     }
 
     /// The cache lines of a row of a block.
     fn row(&mut self, block: usize, row: usize) -> RowLines<'_> {
-        let (first, end) = self.block(block);
-        let line = self.start(block) + row - first;
+        let own = self.block(block);
+        let line = self.start(block) + row - own.start;
         RowLines {
             lines: self.scratchpad.lines_mut(line),
-            step: step(end - first),
+            step: step(own.len()),
             count: self.steps,
         }
     }
@@ -115,7 +119,7 @@ impl RowLines<'_> {
     ///
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements; the CPU has AVX512-BF16.
-    unsafe fn round(
+    unsafe fn convert(
         self,
         (from, per_count): (Source, usize),
         runs: usize,

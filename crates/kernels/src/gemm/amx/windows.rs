@@ -2,9 +2,10 @@
 //! once, with padding, and each row of a tile is read where its window begins.
 
 use crate::base::amx::{TILE_ROW_BYTES, TILE_ROWS};
-use crate::gemm::amx::config::{LANES, RowBlock, Scratchpad};
+use crate::gemm::amx::config::{LANES, Scratchpad, TileBlock, TilePair};
 use crate::gemm::amx::pack_a::{Elements, store_line};
-use crate::gemm::im2col::{Im2col, Window};
+use crate::gemm::im2col::{Im2col, PaddedLine, Window};
+use crate::gemm::tiling::Span;
 
 /// From this many outputs per tile on, windows are read in place; with fewer, packing each window
 /// is faster.
@@ -18,7 +19,7 @@ pub(crate) struct Bf16Lines<'a> {
     windows: &'a Im2col<'a>,
     /// Elements that each counted channel stands for: 2 if the input is pairs of bf16.
     per_count: usize,
-    rows: (usize, usize),
+    rows: Span,
     scratchpad: Scratchpad,
     /// The first input line, counted over the whole batch with padding.
     first: usize,
@@ -34,7 +35,7 @@ pub(crate) fn suits(windows: &Im2col<'_>, per_count: usize) -> bool {
     let has_many = width.taps * height.taps > 1;
     let meets = |axis: Window| axis.stride <= axis.taps && axis.dilation == 1;
     let fills = width.output >= FULL * width.output.div_ceil(TILE_ROWS);
-    let channels = windows.channels.1 * per_count;
+    let channels = windows.channels.len() * per_count;
     let run = width.taps * channels;
     let is_even = run > 0 && run.is_multiple_of(2 * run.div_ceil(LANES));
     // Pairs must begin where positions do.
@@ -60,43 +61,38 @@ fn first_line(windows: &Im2col<'_>, outputs: usize) -> usize {
 
 impl<'a> Bf16Lines<'a> {
     /// Converts the lines for a range of outputs.
-    pub(crate) fn new(
-        (windows, per_count): (&'a Im2col<'a>, usize),
-        rows: (usize, usize),
-    ) -> Bf16Lines<'a> {
+    pub(crate) fn new((windows, per_count): (&'a Im2col<'a>, usize), rows: Span) -> Bf16Lines<'a> {
         let [_, height, width] = windows.axes;
-        let first = first_line(windows, rows.0 / width.output);
-        let count = first_line(windows, (rows.1 - 1) / width.output) + height.taps - first;
-        let scratchpad = Scratchpad::new(count * lines(windows, windows.channels.1 * per_count));
+        let first = first_line(windows, rows.start / width.output);
+        let count = first_line(windows, (rows.end - 1) / width.output) + height.taps - first;
+        let scratchpad =
+            Scratchpad::new(count * lines(windows, windows.channels.len() * per_count));
         let mut image = Bf16Lines { windows, per_count, rows, scratchpad, first };
         for line in 0..count {
-            image.round(line);
+            image.convert(line);
         }
         image
     }
 
     /// Channels of a position, and cache lines of an input line.
     fn size(&self) -> (usize, usize) {
-        let channels = self.windows.channels.1 * self.per_count;
+        let channels = self.windows.channels.len() * self.per_count;
         (channels, lines(self.windows, channels))
     }
 
     /// Converts a line, counted from the first.
-    fn round(&mut self, line: usize) {
+    fn convert(&mut self, line: usize) {
         let [_, height, width] = self.windows.axes;
-        let ((channels, lines), place) = (self.size(), self.windows.place);
+        let ((channels, lines), strides) = (self.size(), self.windows.strides);
         let (batch, y) =
             ((self.first + line) / height.reach(), (self.first + line) % height.reach());
-        let y = usize::try_from(y as isize + height.start).ok().filter(|y| *y < height.input);
-        // Positions of padding before the input, and positions within it.
-        let before = width.start.min(0).unsigned_abs().min(width.reach());
-        let start = width.start.max(0).unsigned_abs();
-        let within = width.input.saturating_sub(start).min(width.reach() - before);
-        let within = if y.is_some() { within } else { 0 };
-        let at = (y.unwrap_or(0) * width.input + start) * place.position;
-        let from = batch * place.image + self.windows.channels.0 + at;
+        let y = height.input_at(y);
+        let PaddedLine { before, skipped, count } = width.line();
+        let within = if y.is_some() { count } else { 0 };
+        let at = (y.unwrap_or(0) * width.input + skipped) * strides.position;
+        let from = batch * strides.image + self.windows.channels.start + at;
         let from = &self.windows.input[from.min(self.windows.input.len())..];
-        assert!(from.len() >= within * self.windows.channels.1, "A is too short");
+        assert!(from.len() >= within * self.windows.channels.len(), "A is too short");
         let after = before + within;
         let to = self.scratchpad.lines_mut(line * lines)[..lines * LANES].as_mut_ptr();
         let from = Elements::new(from.as_ptr(), self.per_count);
@@ -111,13 +107,14 @@ impl<'a> Bf16Lines<'a> {
     }
 
     /// The blocks, each of one or two tiles of a line's outputs, in the order of the outputs.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = RowBlock> {
-        let mut row = self.rows.0;
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = TileBlock> {
+        let mut row = self.rows.start;
         std::iter::from_fn(move || {
             let first = self.part(row)?;
             let second = self.part(row + first).unwrap_or(0);
-            let block = self.block(row, (first, second));
-            row += first + second;
+            let rows = TilePair { first, second };
+            let block = self.block(row, rows);
+            row += rows.count();
             Some(block)
         })
     }
@@ -128,10 +125,10 @@ impl<'a> Bf16Lines<'a> {
         let (parts, x) = (width.output.div_ceil(TILE_ROWS), row % width.output);
         let mut ends = (1..=parts).map(|i| width.output * i / parts);
         let len = ends.find(|end| *end > x)? - x;
-        (row < self.rows.1).then(|| len.min(self.rows.1 - row))
+        (row < self.rows.end).then(|| len.min(self.rows.end - row))
     }
 
-    fn block(&self, row: usize, rows: (usize, usize)) -> RowBlock {
+    fn block(&self, row: usize, rows: TilePair) -> TileBlock {
         let [_, height, width] = self.windows.axes;
         let (channels, lines) = self.size();
         let position = channels * size_of::<u16>();
@@ -142,15 +139,16 @@ impl<'a> Bf16Lines<'a> {
             let first: *const u8 = self.scratchpad.lines(line * lines).as_ptr().cast();
             first.wrapping_add(row % width.output * width.stride * position)
         };
-        let second = if rows.1 > 0 { source(row + rows.0) } else { source(row) };
-        RowBlock {
+        let second = if rows.second > 0 { source(row + rows.first) } else { source(row) };
+        TileBlock {
             row,
             rows,
             bytes: run / steps * size_of::<u16>(),
             sources: [source(row), second],
             row_bytes: width.stride * position,
             step_bytes: run / steps * size_of::<u16>(),
-            run: (steps, lines * TILE_ROW_BYTES),
+            run_steps: steps,
+            run_bytes: lines * TILE_ROW_BYTES,
             runs: height.taps,
         }
     }

@@ -24,10 +24,10 @@ impl Gemm<'_> {
         let width = nr();
         if let (true, Lhs::Rows { values, stride }, Some(c)) = (tile.is_small_m, self.a, c.values())
         {
-            let mut first = tile.columns.0;
-            while first < tile.columns.1 {
-                let left = (tile.columns.1 - first).div_ceil(width);
-                let panels = b.panels_at_once(tile.rows.1 - tile.rows.0, left);
+            let mut first = tile.columns.start;
+            while first < tile.columns.end {
+                let left = (tile.columns.end - first).div_ceil(width);
+                let panels = b.panels_at_once(tile.rows.len(), left);
                 let panel = b.panel(first, scratch);
                 // SAFETY: the columns are this tile's own.
                 unsafe { self.few_rows(tile, (first, panel, panels), values, stride, c) };
@@ -35,20 +35,15 @@ impl Gemm<'_> {
             }
             // SAFETY: within C and within this tile.
             return unsafe {
-                finish(
-                    self.post_ops,
-                    tile.rows.0..tile.rows.1,
-                    tile.columns.0..tile.columns.1,
-                    self.c_stride,
-                    c,
-                )
+                let (rows, columns) = (tile.rows.range(), tile.columns.range());
+                finish(self.post_ops, rows, columns, self.c_stride, c)
             };
         }
         #[cfg(target_arch = "x86_64")]
         if self.precision.has_tiles() {
             return self.blocks_of_tiles(tile, amx::driver::Panels::Compressed(b, scratch), c);
         }
-        let firsts = (tile.columns.0..tile.columns.1).step_by(width);
+        let firsts = tile.columns.range().step_by(width);
         let panel = width * self.precision.rows(self.k);
         let (panels, workspace) = scratch.split_at_mut(firsts.len() * panel);
         for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
@@ -69,15 +64,15 @@ impl Gemm<'_> {
         stride: usize,
         c: Slice<f32>,
     ) {
-        debug_assert!((tile.columns.0..tile.columns.1).contains(&first));
+        debug_assert!(tile.columns.range().contains(&first));
         let mut sums = [[0f32; WIDTH]; DEQUANT_ROWS];
-        for row in (tile.rows.0..tile.rows.1).step_by(dequant_rows()) {
-            let rows = (tile.rows.1 - row).min(dequant_rows());
+        for row in tile.rows.range().step_by(dequant_rows()) {
+            let rows = (tile.rows.end - row).min(dequant_rows());
             let sums = &mut sums[..rows * panels];
             panel.multiply((&a[row * stride..], stride), panels, sums);
             for (i, sums) in sums.iter().enumerate() {
                 let (row, first) = (row + i / panels, first + i % panels * panel.layout.width);
-                let columns = (tile.columns.1 - first).min(panel.layout.width);
+                let columns = (tile.columns.end - first).min(panel.layout.width);
                 // SAFETY: `check` has shown that it is within C, and the caller's promise.
                 let to = unsafe { c.part(row * self.c_stride + first, columns) };
                 to.copy_from_slice(&sums[..columns]);

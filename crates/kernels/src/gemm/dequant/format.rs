@@ -4,6 +4,7 @@
 //! Packed panels keep this format, since reading weights takes longer than dequantizing them. An
 //! element is dequantized as `(element - zero) * scale`, each operation rounded to f32.
 
+use crate::base::aligned_buf::LINE_BYTES;
 use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::b::RhsSize;
 
@@ -82,9 +83,6 @@ pub(crate) struct PackedLayout {
     pub(crate) is_exact: bool,
 }
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
 impl PackedLayout {
     pub(crate) fn groups(&self) -> usize {
         self.k.checked_div(self.group).unwrap_or_default()
@@ -112,7 +110,7 @@ impl PackedLayout {
     /// Bytes of a panel.
     pub(crate) fn len(&self) -> usize {
         let (bytes, rows) = self.rows();
-        (self.elements() + bytes * rows).next_multiple_of(LINE)
+        (self.elements() + bytes * rows).next_multiple_of(LINE_BYTES)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::dequant::kernel::Panel;
 use crate::gemm::microkernel::args::nr;
-use crate::gemm::pack::b::{Packed, RhsSize, each_panel, f32_len, round_rows};
+use crate::gemm::pack::b::{Packed, RhsSize, convert_rows, each_panel, f32_len};
 use crate::gemm::precision::Precision;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
@@ -279,8 +279,13 @@ impl CompressedRhs<'_> {
     /// Elements of scratch memory for a tile of `panels` panels. They are all written as f32 or
     /// bf16, with AMX one group at a time; for few rows one panel is packed, and dequantized in
     /// registers.
-    pub(crate) fn scratch_len(self, panels: usize, can_group: bool, precision: Precision) -> usize {
-        if can_group {
+    pub(crate) fn scratch_len(
+        self,
+        panels: usize,
+        is_small_m: bool,
+        precision: Precision,
+    ) -> usize {
+        if is_small_m {
             return self.panel_scratch_len(Precision::F32);
         }
         let panel = self.layout().width * precision.rows(self.layout().k);
@@ -309,7 +314,7 @@ impl CompressedRhs<'_> {
         let (rows, workspace) = workspace.split_at_mut(f32_len(k, width, precision));
         self.panel(first, workspace).widen(rows);
         rows[k * width..].fill(0.0);
-        round_rows(rows, width, precision, to);
+        convert_rows(rows, width, precision, to);
     }
 
     /// How many of `left` panels this many rows are multiplied by at a time.

@@ -20,7 +20,7 @@ pub(super) const WIDTH: usize = 32;
 
 /// Up to this many rows, the dot products of all vectors of columns fit the registers. Those of
 /// more rows are computed vector by vector.
-const FEW_ROWS: usize = 4;
+const REGISTER_ROWS: usize = 4;
 
 /// The sums of a block.
 pub(super) type Sums = [[f32; WIDTH]; MOST_ROWS];
@@ -170,7 +170,7 @@ unsafe fn rows_of<D: Dot4, const P: usize, const R: usize, const PACKED: bool>(
             let mut totals = [0f32; R];
             for _ in 0..layout.group / GROUP {
                 let scale = |i: usize| D::Floats::splat(*factors.add(i));
-                if R <= FEW_ROWS {
+                if R <= REGISTER_ROWS {
                     let dots = dots::<D, P, R, PACKED>(weights, stride, bytes);
                     for i in 0..R {
                         for p in 0..P {
@@ -225,7 +225,7 @@ unsafe fn dots<D: Dot4, const Q: usize, const R: usize, const PACKED: bool>(
     let ahead = |at: *const u8| prefetch(at.wrapping_add(DEQUANT_PREFETCH).cast());
     let lines = lines::<PACKED>();
     // With many rows a loop: LLVM would unroll it and load more than the registers hold.
-    let count = if R > FEW_ROWS { opaque_index(lines) } else { lines };
+    let count = if R > REGISTER_ROWS { opaque_index(lines) } else { lines };
     // SAFETY: the caller's promise.
     unsafe {
         let mut dots = [[D::zero(); Q]; R];

@@ -77,7 +77,12 @@ pub(crate) fn mr() -> usize {
 
 /// Columns of a block, and of a packed panel (nr), for the instruction set in use.
 pub(crate) fn nr() -> usize {
-    match isa() {
+    nr_of(isa())
+}
+
+#[inline(always)]
+fn nr_of(isa: Isa) -> usize {
+    match isa {
         Isa::Portable if cfg!(target_arch = "aarch64") => 16,
         Isa::Portable => 8,
         Isa::Avx2 => 16,
@@ -85,10 +90,16 @@ pub(crate) fn nr() -> usize {
     }
 }
 
+/// Whether an instruction set has microkernels for half a panel, and these columns need no more.
+#[inline(always)]
+pub(crate) fn is_half(isa: Isa, columns: usize) -> bool {
+    isa > Isa::Portable && columns <= nr_of(isa) / 2
+}
+
 /// Rows of a block of this many columns: more if half a panel leaves registers for them.
 pub(crate) fn mr_of(columns: usize) -> usize {
     match isa() {
-        Isa::Avx2 if columns <= 8 => 8,
+        Isa::Avx2 if is_half(Isa::Avx2, columns) => 8,
         _ => mr(),
     }
 }

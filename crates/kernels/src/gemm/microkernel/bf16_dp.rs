@@ -7,9 +7,11 @@
 
 use crate::base::isa::{Isa, isa};
 use crate::base::simd::Vector;
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::microkernel::args::is_half;
 use crate::gemm::microkernel::args::{MicrokernelArgs, mr, nr};
 use crate::gemm::microkernel::generic::{indirect, rows, strided};
-use crate::gemm::pack::bf16::round;
+use crate::gemm::pack::bf16::bf16_bits;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::precision::has_dp_bf16;
 use crate::gemm::source::Source;
@@ -28,7 +30,7 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
     unsafe {
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx if has_dp_bf16() && block.out.columns <= 16 => {
+            Isa::Avx512 | Isa::Amx if has_dp_bf16() && is_half(Isa::Avx512, block.out.columns) => {
                 x86::native_half(block, rows);
             }
             #[cfg(target_arch = "x86_64")]
@@ -186,7 +188,7 @@ impl<V: Vector> Multiply<V> for Emulated {
         unsafe {
             sums.store(values.as_mut_ptr());
             for (i, value) in values[..count].iter().enumerate() {
-                to.add(i).write(round(*value) as u16);
+                to.add(i).write(bf16_bits(*value) as u16);
             }
         }
     }
@@ -335,7 +337,7 @@ mod tests {
             for _ in 0..20_000 {
                 let mut pair = || {
                     let mut half = || f32::from_bits(near(next(), factor));
-                    round(half()) | round(half()) << 16
+                    bf16_bits(half()) | bf16_bits(half()) << 16
                 };
                 let (a, b) = (std::array::from_fn(|_| pair()), std::array::from_fn(|_| pair()));
                 let sums = std::array::from_fn(|_| flushed(f32::from_bits(near(next(), sum))));
@@ -365,7 +367,7 @@ mod tests {
             let mut found = [7; 16];
             // SAFETY: `has_dp_bf16` has been asked.
             unsafe { store(&sums, &mut found, count) };
-            let expected = |i: usize| if i < count { round(sums[i]) as u16 } else { 7 };
+            let expected = |i: usize| if i < count { bf16_bits(sums[i]) as u16 } else { 7 };
             assert_eq!(found, std::array::from_fn(expected), "{high:x}");
         }
     }
@@ -380,7 +382,8 @@ mod tests {
             return;
         }
         let (rows, lanes, width) = (3, 7, 32);
-        let pair = |i: usize| round(0.3 * i as f32 - 2.0) | round(1.7 - 0.2 * i as f32) << 16;
+        let pair =
+            |i: usize| bf16_bits(0.3 * i as f32 - 2.0) | bf16_bits(1.7 - 0.2 * i as f32) << 16;
         let a: Vec<f32> = (0..rows * lanes).map(|i| f32::from_bits(pair(i))).collect();
         let b: Vec<f32> = (0..lanes * width).map(|i| f32::from_bits(pair(i * 5 % 23))).collect();
         for (columns, run) in

@@ -5,7 +5,7 @@
 //! flush them while the chains are computed.
 
 use crate::base::isa::{Isa, isa};
-use crate::gemm::microkernel::args::{MicrokernelArgs, mr_of, nr};
+use crate::gemm::microkernel::args::{MicrokernelArgs, is_half, mr_of, nr};
 use crate::gemm::microkernel::generic;
 use crate::gemm::microkernel::sums::Sums;
 use std::arch::asm;
@@ -18,7 +18,7 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, rows: usize) {
     debug_assert!(rows <= mr_of(block.out.columns) && block.out.columns <= nr());
     let mut sums = Sums::new();
     let out = sums.out(block.out.columns);
-    let (is_half, computed) = (out.columns < nr(), MicrokernelArgs { out, ..*block });
+    let (is_half, computed) = (is_half(isa(), out.columns), MicrokernelArgs { out, ..*block });
     // SAFETY: the caller's promise; `isa` is what the CPU has. The sums are written before they are
     // read.
     unsafe {

@@ -23,7 +23,7 @@ pub(crate) unsafe fn indirect<V: Vector, const R: usize, const P: usize, const W
     debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe {
-        let sums = if P == W && a_conflict::compete::<V, R>(block, a) {
+        let sums = if P == W && a_conflict::rows_conflict::<V, R>(block, a) {
             a_conflict::sums(block, |run, i| *a.add(run * R + i))
         } else {
             indirect_sums::<V, R, P, W>(block, a)
@@ -147,15 +147,16 @@ pub(crate) unsafe fn strided<V: Vector, const R: usize, const P: usize, const W:
     debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
     unsafe {
-        let sums = if P == W && steps.inner == 1 && a_conflict::compete_at::<V, R>(block, steps.row)
-        {
-            a_conflict::sums(block, |run, i| match *a.add(run) {
-                first if first.is_null() => first,
-                first => first.add(i * steps.row),
-            })
-        } else {
-            strided_sums::<V, R, P, W>(block, a, steps)
-        };
+        let sums =
+            if P == W && steps.inner == 1 && a_conflict::stride_conflicts::<V, R>(block, steps.row)
+            {
+                a_conflict::sums(block, |run, i| match *a.add(run) {
+                    first if first.is_null() => first,
+                    first => first.add(i * steps.row),
+                })
+            } else {
+                strided_sums::<V, R, P, W>(block, a, steps)
+            };
         store(&block.out, sums);
     }
 }

@@ -11,7 +11,7 @@ use crate::base::isa::{Isa, isa};
 use crate::gemm::k_blocks::KBlocks;
 use crate::gemm::output::Out;
 use crate::gemm::precision::Bf16Path;
-use args::{MAX_ROWS, MicrokernelArgs, mr, mr_of, nr};
+use args::{MAX_ROWS, MicrokernelArgs, is_half, mr, mr_of, nr};
 #[cfg(target_arch = "x86_64")]
 use generic::{
     avx2, avx2_blocks, avx2_half, avx2_half_blocks, avx512, avx512_blocks, avx512_half,
@@ -25,7 +25,8 @@ use sums::Sums;
 /// # Safety
 /// The pointers of the block are valid for its size.
 pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: usize) {
-    debug_assert!(rows <= mr_of(block.out.columns) && block.out.columns <= nr());
+    let columns = block.out.columns;
+    debug_assert!(rows <= mr_of(columns) && columns <= nr());
     // SAFETY: the caller's promise; `isa` is what the CPU has.
     unsafe {
         match path {
@@ -36,11 +37,11 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: 
         }
         match isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 | Isa::Amx if block.out.columns <= 16 => avx512_half(block, rows),
+            Isa::Avx512 | Isa::Amx if is_half(Isa::Avx512, columns) => avx512_half(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 | Isa::Amx => avx512(block, rows),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 if block.out.columns <= 8 => avx2_half(block, rows),
+            Isa::Avx2 if is_half(Isa::Avx2, columns) => avx2_half(block, rows),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => avx2(block, rows),
             _ => portable(block, rows),
@@ -57,10 +58,10 @@ pub(crate) unsafe fn run(block: &MicrokernelArgs, path: Option<Bf16Path>, rows: 
 /// As [`run`], for all blocks; their rows are one run each, at a fixed stride.
 pub(crate) unsafe fn run_blocks(first: &MicrokernelArgs, rows: usize, blocks: usize) {
     debug_assert!(first.runs == 1 && first.out.columns <= nr());
-    let is_half = first.out.columns <= nr() / 2;
+    let isa = isa();
     // SAFETY: the caller's promise; `isa` is what the CPU has.
     unsafe {
-        match (isa(), is_half, rows) {
+        match (isa, is_half(isa, first.out.columns), rows) {
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx512 | Isa::Amx, true, 14) => avx512_half_blocks(first, blocks),
             #[cfg(target_arch = "x86_64")]

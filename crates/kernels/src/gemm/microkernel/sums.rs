@@ -1,9 +1,11 @@
 //! Sums of a block in memory, for those of a later block along k or for post-ops.
 
-use crate::base::isa::{Isa, isa};
+#[cfg(target_arch = "x86_64")]
+use crate::base::isa::Isa;
+use crate::base::isa::isa;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512};
-use crate::gemm::microkernel::args::{MAX_COLUMNS, MAX_ROWS, nr};
+use crate::gemm::microkernel::args::{MAX_COLUMNS, MAX_ROWS, is_half, nr};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::microkernel::generic::store_rows;
 use crate::gemm::output::Out;
@@ -42,7 +44,7 @@ impl Sums {
     pub(super) unsafe fn store(&self, out: &Out, rows: usize) {
         debug_assert!(rows <= MAX_ROWS && out.columns <= nr());
         let sums = self.0.as_ptr().cast();
-        let is_half = computed_columns(out.columns) < nr();
+        let is_half = is_half(isa(), out.columns);
         // SAFETY: the caller's promise; `isa` is what the CPU has.
         unsafe {
             match isa() {
@@ -56,11 +58,9 @@ impl Sums {
     }
 }
 
-/// Columns that a microkernel computes for this many: half a panel if that is enough and the
-/// instruction set has microkernels for it.
+/// Columns that a microkernel computes for this many: half a panel if that is enough.
 fn computed_columns(columns: usize) -> usize {
-    let (all, has_halves) = (nr(), isa() > Isa::Portable);
-    if has_halves && columns <= all / 2 { all / 2 } else { all }
+    if is_half(isa(), columns) { nr() / 2 } else { nr() }
 }
 
 /// # Safety

@@ -6,9 +6,9 @@
 //! which the rows are packed, one line for each element along k. Columns of powers of two are
 //! common.
 
+use crate::base::aligned_buf::LINE_F32;
 use crate::base::simd::{Vector, opaque};
 use crate::gemm::microkernel::args::MicrokernelArgs;
-use crate::gemm::prefetch::LINE;
 use std::mem::MaybeUninit;
 
 /// Rows whose distance is a multiple of this many bytes share an L1 set.
@@ -20,13 +20,21 @@ const WAYS: usize = 8;
 /// A cache line of each row, for as many rows as a line has elements, twice: the current lines, and
 /// the next ones.
 #[repr(C, align(64))]
-struct Stage([[[f32; LINE]; LINE]; 2]);
+struct Stage([[[f32; LINE_F32]; LINE_F32]; 2]);
 
-/// Whether the rows of a block, `step` elements apart, share an L1 set and are whole cache lines.
+/// Whether the rows of a block are whole cache lines and share an L1 set: their distance, `step`
+/// elements, is a multiple of a page.
 #[inline(always)]
-pub(crate) fn compete_at<V: Vector, const R: usize>(block: &MicrokernelArgs, step: usize) -> bool {
+pub(crate) fn stride_conflicts<V: Vector, const R: usize>(
+    block: &MicrokernelArgs,
+    step: usize,
+) -> bool {
     let are_apart = (step * size_of::<f32>()).is_multiple_of(PAGE) && step > 0;
-    V::LANES == LINE && R > WAYS && are_apart && block.k > LINE && block.k.is_multiple_of(LINE)
+    V::LANES == LINE_F32
+        && R > WAYS
+        && are_apart
+        && block.k > LINE_F32
+        && block.k.is_multiple_of(LINE_F32)
 }
 
 /// The same for rows that lie anywhere; `a` has a pointer for each run and row. The middle run is
@@ -35,7 +43,7 @@ pub(crate) fn compete_at<V: Vector, const R: usize>(block: &MicrokernelArgs, ste
 /// # Safety
 /// There are pointers for the rows of all runs.
 #[inline(always)]
-pub(crate) unsafe fn compete<V: Vector, const R: usize>(
+pub(crate) unsafe fn rows_conflict<V: Vector, const R: usize>(
     block: &MicrokernelArgs,
     a: *const *const f32,
 ) -> bool {
@@ -44,9 +52,12 @@ pub(crate) unsafe fn compete<V: Vector, const R: usize>(
     }
     debug_assert!(!a.is_null());
     // SAFETY: the caller's promise.
-    let place = |i: usize| unsafe { (*a.add(block.runs / 2 * R + i)).addr() };
-    let step = place(R - 1).wrapping_sub(place(0)) | place(R / 2).wrapping_sub(place(0));
-    compete_at::<V, R>(block, step / size_of::<f32>())
+    let address = |i: usize| unsafe { (*a.add(block.runs / 2 * R + i)).addr() };
+    let distance = |i: usize| address(i).wrapping_sub(address(0));
+    // The distances of two rows stand for all. Their OR is a multiple of a page, which is a power
+    // of two, only if both are.
+    let step = distance(R - 1) | distance(R / 2);
+    stride_conflicts::<V, R>(block, step / size_of::<f32>())
 }
 
 /// Sums of a block of `R` rows and `P` vectors. `rows` is the address of a run of a row; that of
@@ -60,7 +71,9 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
     block: &MicrokernelArgs,
     rows: impl Fn(usize, usize) -> *const f32,
 ) -> [[V; P]; R] {
-    debug_assert!(V::LANES == LINE && R <= LINE && block.k > 0 && block.k.is_multiple_of(LINE));
+    debug_assert!(
+        V::LANES == LINE_F32 && R <= LINE_F32 && block.k > 0 && block.k.is_multiple_of(LINE_F32)
+    );
     let mut stage = MaybeUninit::<Stage>::uninit();
     let stage = stage.as_mut_ptr().cast::<f32>();
     // SAFETY: the caller's promise; what is read of the buffer has been written.
@@ -75,35 +88,35 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
             }
             prefetch.begin_run(rows(run, 0));
             // Missing rows repeat the last one.
-            let mut from = [rows(run, R - 1); LINE];
+            let mut from = [rows(run, R - 1); LINE_F32];
             for i in 0..R {
                 from[i] = rows(run, i);
             }
-            for i in 0..LINE {
-                V::load(from[i]).store(stage.add(i * LINE));
+            for i in 0..LINE_F32 {
+                V::load(from[i]).store(stage.add(i * LINE_F32));
             }
-            let (mut this, mut other) = (stage, stage.add(LINE * LINE));
+            let (mut this, mut other) = (stage, stage.add(LINE_F32 * LINE_F32));
             let mut at = 0;
             loop {
                 // Past the last line, the same line again.
-                let soon = if at + LINE < block.k { at + LINE } else { at };
+                let soon = if at + LINE_F32 < block.k { at + LINE_F32 } else { at };
                 let mut row = from.as_ptr();
                 let mut to = other;
                 let mut element = opaque(this);
-                let mut left = LINE;
+                let mut left = LINE_F32;
                 loop {
                     let mut columns = [V::zero(); P];
                     for p in 0..P {
                         columns[p] = V::load(b.add(p * V::LANES));
                     }
                     for i in 0..R {
-                        let a = V::splat(*element.add(i * LINE));
+                        let a = V::splat(*element.add(i * LINE_F32));
                         for p in 0..P {
                             sums[i][p] = a.fma(columns[p], sums[i][p]);
                         }
                     }
                     V::load((*row).add(soon)).store(to);
-                    (row, to) = (row.add(1), to.add(LINE));
+                    (row, to) = (row.add(1), to.add(LINE_F32));
                     (b, element) = (b.add(P * V::LANES), element.add(1));
                     prefetch.term();
                     left -= 1;
@@ -111,7 +124,7 @@ pub(crate) unsafe fn sums<V: Vector, const R: usize, const P: usize>(
                         break;
                     }
                 }
-                at += LINE;
+                at += LINE_F32;
                 if at == block.k {
                     break;
                 }

@@ -5,7 +5,7 @@ use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
 use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
 use crate::gemm::microkernel::args::nr;
-use crate::gemm::pack::bf16::{pair_rows, widen_rows};
+use crate::gemm::pack::bf16::{pair_rows, swap_row_pairs_through_bf16};
 use crate::gemm::precision::{Bf16Path, Precision};
 
 /// The layout of B before it is packed.
@@ -157,10 +157,10 @@ pub(crate) fn f32_len(k: usize, width: usize, precision: Precision) -> usize {
 }
 
 /// Converts the rows of a panel to the precision of the GEMM.
-pub(crate) fn round_rows(rows: &[f32], width: usize, precision: Precision, to: &mut [f32]) {
+pub(crate) fn convert_rows(rows: &[f32], width: usize, precision: Precision, to: &mut [f32]) {
     match precision.bf16_path() {
         None => to.copy_from_slice(rows),
-        Some(Bf16Path::F32) => widen_rows(rows, width, to),
+        Some(Bf16Path::F32) => swap_row_pairs_through_bf16(rows, width, to),
         Some(Bf16Path::Amx | Bf16Path::DpBf16) => pair_rows(rows, width, to),
     }
 }
@@ -187,7 +187,7 @@ pub(crate) fn pack_panel(
     if precision != Precision::F32 {
         let mut rows = vec![0f32; f32_len(k, width, precision)];
         pack_panel(b, layout, size, panel, Precision::F32, &mut rows[..k * width]);
-        return round_rows(&rows, width, precision, to);
+        return convert_rows(&rows, width, precision, to);
     }
     let columns = width.min(n - first);
     match layout {

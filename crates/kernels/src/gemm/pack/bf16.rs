@@ -14,7 +14,7 @@ use std::mem::transmute;
 
 /// The bits of a number as bf16: to nearest, ties to even; subnormals become 0.
 #[inline(always)]
-pub(crate) fn round(value: f32) -> u32 {
+pub(crate) fn bf16_bits(value: f32) -> u32 {
     let bits = value.to_bits();
     let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
     let tiny = value.abs() < f32::MIN_POSITIVE;
@@ -28,59 +28,59 @@ multiversion! {
         for (rows, pairs) in rows.chunks_exact(2 * width).zip(pairs.chunks_exact_mut(width)) {
             let (even, odd) = rows.split_at(width);
             for ((pair, even), odd) in pairs.iter_mut().zip(even).zip(odd) {
-                *pair = f32::from_bits(round(*even) | round(*odd) << 16);
+                *pair = f32::from_bits(bf16_bits(*even) | bf16_bits(*odd) << 16);
             }
         }
     }
 }
 
 multiversion! {
-    /// Rows for the f32 path: converted to bf16 precision, with the two rows of each pair swapped.
-    pub(crate) fn widen_rows(rows: &[f32], width: usize, to: &mut [f32]) {
+    /// Rows for the f32 path: in bf16 precision, with the two rows of each pair swapped.
+    pub(crate) fn swap_row_pairs_through_bf16(rows: &[f32], width: usize, to: &mut [f32]) {
         for (rows, to) in rows.chunks_exact(2 * width).zip(to.chunks_exact_mut(2 * width)) {
             let ((even, odd), (first, second)) = (rows.split_at(width), to.split_at_mut(width));
             for i in 0..width {
-                first[i] = widen(odd[i]);
-                second[i] = widen(even[i]);
+                first[i] = through_bf16(odd[i]);
+                second[i] = through_bf16(even[i]);
             }
         }
     }
 }
 
 multiversion! {
-    /// The same along a row: the two elements of each pair swapped.
-    fn widen_each(from: &[f32], to: &mut [f32]) {
+    /// The same along a row: with the two elements of each pair swapped.
+    fn swap_pairs_through_bf16(from: &[f32], to: &mut [f32]) {
         for (from, to) in from.chunks_exact(2).zip(to.chunks_exact_mut(2)) {
-            (to[0], to[1]) = (widen(from[1]), widen(from[0]));
+            (to[0], to[1]) = (through_bf16(from[1]), through_bf16(from[0]));
         }
     }
 }
 
 /// A number in bf16 precision, as f32.
 #[inline(always)]
-fn widen(value: f32) -> f32 {
-    f32::from_bits(round(value) << 16)
+fn through_bf16(value: f32) -> f32 {
+    f32::from_bits(bf16_bits(value) << 16)
 }
 
 multiversion! {
-    fn round_each(from: &[f32], to: &mut [u16]) {
+    fn convert_each(from: &[f32], to: &mut [u16]) {
         for (from, to) in from.iter().zip(to) {
-            *to = round(*from) as u16;
+            *to = bf16_bits(*from) as u16;
         }
     }
 }
 
 /// Converts an even number of elements to the lanes of the bf16 path.
-pub(crate) fn round_all(from: &[f32], lanes: &mut [f32]) {
+pub(crate) fn convert_to_bf16(from: &[f32], lanes: &mut [f32]) {
     match bf16_path() {
         Bf16Path::F32 => {
             assert!(from.len() == lanes.len() && from.len().is_multiple_of(2));
-            widen_each(from, lanes);
+            swap_pairs_through_bf16(from, lanes);
         }
         Bf16Path::Amx | Bf16Path::DpBf16 => {
             assert_eq!(from.len(), 2 * lanes.len());
             // SAFETY: `lanes` holds all elements, two in each.
-            unsafe { round_run(from.as_ptr(), from.len(), lanes.as_mut_ptr().cast()) }
+            unsafe { convert_run(from.as_ptr(), from.len(), lanes.as_mut_ptr().cast()) }
         }
     }
 }
@@ -121,7 +121,7 @@ impl Bf16Rows {
     ///
     /// # Safety
     /// The pointers are valid for runs of `k / runs` elements.
-    pub(crate) unsafe fn round(&mut self, from: Source, runs: usize, rows: usize) -> Source {
+    pub(crate) unsafe fn convert(&mut self, from: Source, runs: usize, rows: usize) -> Source {
         debug_assert!(self.k.is_multiple_of(runs));
         let len = self.k / runs;
         assert!(rows * self.stride <= self.rows.len());
@@ -130,7 +130,7 @@ impl Bf16Rows {
                 // SAFETY: the caller's promise; a row is its runs.
                 unsafe {
                     let from = from.run(run, (row, rows));
-                    self.round_part(from, len, row, run * len);
+                    self.convert_part(from, len, row, run * len);
                 }
             }
             self.fill_up(row);
@@ -143,12 +143,12 @@ impl Bf16Rows {
     ///
     /// # Safety
     /// The pointer is null or valid for `len` elements.
-    unsafe fn round_part(&mut self, from: *const f32, len: usize, row: usize, at: usize) {
+    unsafe fn convert_part(&mut self, from: *const f32, len: usize, row: usize, at: usize) {
         let to = &mut self.rows[row * self.stride..][..self.stride];
         if self.path == Bf16Path::F32 {
             // SAFETY: the caller's promise.
             let from = (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from, len) });
-            return widen_part(from, len, to, at);
+            return swap_part_through_bf16(from, len, to, at);
         }
         assert!(at + len <= 2 * to.len());
         // SAFETY: the caller's promise; `to` is the row, two elements in each lane.
@@ -157,7 +157,7 @@ impl Bf16Rows {
             if from.is_null() {
                 to.write_bytes(0, len);
             } else {
-                round_run(from, len, to);
+                convert_run(from, len, to);
             }
         }
     }
@@ -180,13 +180,13 @@ impl Bf16Rows {
 }
 
 /// Converts elements of a row from element `at` on, with those of each pair swapped.
-fn widen_part(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
+fn swap_part_through_bf16(from: Option<&[f32]>, len: usize, to: &mut [f32], at: usize) {
     let Some(from) = from else {
         return (at..at + len).for_each(|i| to[i ^ 1] = 0.0);
     };
     let even = if at.is_multiple_of(2) { len / 2 * 2 } else { 0 };
-    widen_each(&from[..even], &mut to[at..at + even]);
-    (even..len).for_each(|i| to[(at + i) ^ 1] = widen(from[i]));
+    swap_pairs_through_bf16(&from[..even], &mut to[at..at + even]);
+    (even..len).for_each(|i| to[(at + i) ^ 1] = through_bf16(from[i]));
 }
 
 impl Drop for Bf16Rows {
@@ -199,16 +199,19 @@ impl Drop for Bf16Rows {
 ///
 /// # Safety
 /// Both pointers are valid for `len` elements.
-unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
+unsafe fn convert_run(from: *const f32, len: usize, to: *mut u16) {
     debug_assert!(from.is_aligned() && to.is_aligned() && !from.is_null() && !to.is_null());
     // SAFETY: the caller's promise; the slices are of memory that has been written.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if has_dp_bf16() {
-            return round_natively(from, len, to);
+            return convert_natively(from, len, to);
         }
         to.write_bytes(0, len);
-        round_each(std::slice::from_raw_parts(from, len), std::slice::from_raw_parts_mut(to, len));
+        convert_each(
+            std::slice::from_raw_parts(from, len),
+            std::slice::from_raw_parts_mut(to, len),
+        );
     }
 }
 
@@ -218,7 +221,7 @@ unsafe fn round_run(from: *const f32, len: usize, to: *mut u16) {
 /// The CPU has AVX512-BF16; the pointers are valid for `len` elements.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn round_natively(from: *const f32, len: usize, to: *mut u16) {
+unsafe fn convert_natively(from: *const f32, len: usize, to: *mut u16) {
     debug_assert!(is_x86_feature_detected!("avx512bf16"));
     // SAFETY: the caller's promise; what is beyond the elements is masked.
     unsafe {
@@ -235,7 +238,7 @@ const LANES: usize = 32;
 /// Converts up to [`LANES`] elements, at least one.
 ///
 /// # Safety
-/// As [`round_natively`], for `count` elements.
+/// As [`convert_natively`], for `count` elements.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
@@ -262,7 +265,7 @@ pub(crate) unsafe fn store_bf16(from: *const f32, to: *mut u16, count: usize) {
 /// Converts two rows to pairs of bf16.
 ///
 /// # Safety
-/// As [`round_natively`]; `to` holds all lanes.
+/// As [`convert_natively`]; `to` holds all lanes.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
@@ -291,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_of_rounding_are_the_same() {
+    fn both_ways_to_bf16_are_the_same() {
         if !has_dp_bf16() {
             return;
         }
@@ -301,8 +304,8 @@ mod tests {
             let from = bits.map(f32::from_bits);
             let mut native = [0u16; 6];
             // SAFETY: `has_dp_bf16` has been asked, and both are of the same length.
-            unsafe { round_natively(from.as_ptr(), from.len(), native.as_mut_ptr()) };
-            assert_eq!(native, from.map(|x| round(x) as u16), "{from:?}");
+            unsafe { convert_natively(from.as_ptr(), from.len(), native.as_mut_ptr()) };
+            assert_eq!(native, from.map(|x| bf16_bits(x) as u16), "{from:?}");
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
 use crate::gemm::im2col::{Im2col, InputStrides, Window};
-use crate::gemm::pack::bf16::round_all;
+use crate::gemm::pack::bf16::convert_to_bf16;
 use crate::gemm::precision::Precision;
 use crate::gemm::problem::{Gemm, Lhs};
 
@@ -18,12 +18,12 @@ const MAX_PADDED: usize = 4;
 impl Gemm<'_> {
     /// Whether converting A first pays if `across` tiles read each row. A pair must not span two
     /// runs.
-    pub(crate) fn rounds_first(&self, across: usize) -> bool {
+    pub(crate) fn converts_a_first(&self, across: usize) -> bool {
         let (len, run) = match self.a {
             Lhs::Rows { stride, .. } => (self.m * stride, stride),
             Lhs::Runs { values, run, .. } => (values.len(), run),
             Lhs::Im2col(windows) if !windows.reads_all() => return false,
-            Lhs::Im2col(windows) => (windows.input.len(), windows.place.position),
+            Lhs::Im2col(windows) => (windows.input.len(), windows.strides.position),
             Lhs::Bf16(Lhs::Im2col(windows)) => {
                 let [_, _, width] = windows.axes;
                 let gains = windows.reads_all() && padded(width) != width;
@@ -38,7 +38,7 @@ impl Gemm<'_> {
     }
 
     /// Converts A and calls `then` with the GEMM of the result.
-    pub(crate) fn round_first(
+    pub(crate) fn convert_a_first(
         &self,
         threads: &Threads,
         scratch: &ScratchPool,
@@ -48,7 +48,7 @@ impl Gemm<'_> {
             Lhs::Rows { values, stride } => &values[..(self.m - 1) * stride + self.k],
             Lhs::Runs { values, .. } => values,
             Lhs::Im2col(of) | Lhs::Bf16(&Lhs::Im2col(of)) => {
-                return self.round_windows(of, threads, scratch, then);
+                return self.convert_windows(of, threads, scratch, then);
             }
             Lhs::Scaled { .. } | Lhs::Concat { .. } | Lhs::Bf16(_) => return then(self),
         };
@@ -59,7 +59,7 @@ impl Gemm<'_> {
         threads.par_ranges(values.len() / 2, GRAIN, |pairs| {
             // SAFETY: the ranges are disjoint.
             let to = unsafe { shared.part(pairs.start * per_pair, pairs.len() * per_pair) };
-            round_all(&values[2 * pairs.start..2 * pairs.end], to);
+            convert_to_bf16(&values[2 * pairs.start..2 * pairs.end], to);
         });
         let a = match self.a {
             Lhs::Runs { runs, run, .. } => Lhs::Runs { values: &lanes, runs, run: run / per_lane },
@@ -71,7 +71,7 @@ impl Gemm<'_> {
 
     /// The same for windows. The input may already be bf16; then it is only padded, since windows
     /// that reach past a line need a pointer for each tap.
-    fn round_windows(
+    fn convert_windows(
         &self,
         of: &Im2col<'_>,
         threads: &Threads,
@@ -82,23 +82,23 @@ impl Gemm<'_> {
         let width = padded(own);
         let is_bf16 = matches!(self.a, Lhs::Bf16(_));
         let per_lane = if is_bf16 { 1 } else { self.precision.per_lane() };
-        let position = of.place.position / per_lane;
+        let position = of.strides.position / per_lane;
         let (line, lines) = (width.input * position, depth.input * height.input);
-        let batch = of.input.len() / of.place.image.max(1);
+        let batch = of.input.len() / of.strides.image.max(1);
         let before = (width.start - own.start).unsigned_abs() * position;
         let mut lanes = scratch.take::<f32>(batch * lines * line);
         threads.par_chunks_mut(&mut lanes, line, GRAIN / per_lane, |first, part| {
             for (i, to) in part.chunks_exact_mut(line.max(1)).enumerate() {
                 let (batch, y) = ((first + i) / lines, (first + i) % lines);
-                let len = own.input * of.place.position;
+                let len = own.input * of.strides.position;
                 let (left, rest) = to.split_at_mut(before);
                 let (inside, right) = rest.split_at_mut(own.input * position);
-                let from = &of.input[batch * of.place.image + y * len..][..len];
+                let from = &of.input[batch * of.strides.image + y * len..][..len];
                 left.fill(0.0);
                 if is_bf16 {
                     inside.copy_from_slice(from);
                 } else {
-                    round_all(from, inside);
+                    convert_to_bf16(from, inside);
                 }
                 right.fill(0.0);
             }
@@ -106,8 +106,8 @@ impl Gemm<'_> {
         let windows = Im2col {
             input: &lanes,
             axes: [depth, height, width],
-            place: InputStrides { image: lines * line, position, channel: 1 },
-            channels: (0, of.channels.1 / per_lane),
+            strides: InputStrides { image: lines * line, position, channel: 1 },
+            channels: 0..of.channels.len() / per_lane,
             zeros: of.zeros,
         };
         then(&Gemm { a: Lhs::Bf16(&Lhs::Im2col(&windows)), ..*self });

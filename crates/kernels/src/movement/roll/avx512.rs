@@ -5,7 +5,8 @@
 //! the end of its source row, the others from before them, so a byte has one of two source offsets.
 //! A mask says which bytes of a line have which.
 
-use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
+use super::plan::{Batch, RollPlan, SHORT_ROW_BYTES, low};
+use crate::base::aligned_buf::LINE_BYTES;
 use crate::base::isa::{Isa, is_intel};
 use crate::base::simd::store_fence;
 use crate::base::strides::gcd;
@@ -13,10 +14,10 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 /// Prefetch distance of reads, in bytes.
-const READ_AHEAD: usize = 24 * LINE;
+const READ_AHEAD: usize = 24 * LINE_BYTES;
 
 /// Prefetch distance of writes, in bytes.
-const WRITE_AHEAD: usize = 16 * LINE;
+const WRITE_AHEAD: usize = 16 * LINE_BYTES;
 
 /// Lines that are loaded before the first is stored. 4K aliasing: a load with the same low 12
 /// address bits as a recent store stalls. If rows rotate by less than a cache line, nearly every
@@ -30,7 +31,7 @@ const PAGE: usize = 4 << 10;
 /// Whether this module can roll the rows of a plan on this CPU. Rows must not be shorter than a
 /// line, so that a line spans two rows at most.
 pub(super) fn can(plan: &RollPlan) -> bool {
-    plan.row >= LINE && crate::base::isa::isa() >= Isa::Avx512
+    plan.row >= LINE_BYTES && crate::base::isa::isa() >= Isa::Avx512
 }
 
 /// Writes output bytes `range`; with non-temporal stores if `stream`.
@@ -75,10 +76,10 @@ unsafe fn roll_as<const STREAM: bool>(
         let mut at = Cursor { rows, from: from.wrapping_add(source), to, inside, len };
         // SAFETY: the batch is within both, and its lines are written once.
         unsafe {
-            let first = at.to.align_offset(LINE).min(at.len);
+            let first = at.to.align_offset(LINE_BYTES).min(at.len);
             at.part(first);
-            if at.len >= LINE {
-                match pattern.get_or_insert_with(|| Pattern::new(&at, range.len() / LINE)) {
+            if at.len >= LINE_BYTES {
+                match pattern.get_or_insert_with(|| Pattern::new(&at, range.len() / LINE_BYTES)) {
                     Some(pattern) => at.by_pattern::<STREAM>(pattern),
                     None => at.by_runs::<STREAM>(),
                 }
@@ -103,7 +104,7 @@ impl Rotation {
     /// source row.
     fn tails(self, inside: usize) -> u64 {
         let next = self.row - inside;
-        let of_next = if next < LINE { low(self.shift) << next } else { 0 };
+        let of_next = if next < LINE_BYTES { low(self.shift) << next } else { 0 };
         low(self.shift.saturating_sub(inside)) | of_next
     }
 
@@ -125,7 +126,7 @@ struct Pattern {
 impl Pattern {
     /// The pattern of the lines from a position on, if there are enough lines that it pays.
     fn new(at: &Cursor, lines: usize) -> Option<Pattern> {
-        let unit = gcd(at.rows.row, LINE);
+        let unit = gcd(at.rows.row, LINE_BYTES);
         let count = at.rows.row / unit;
         if at.rows.row > SHORT_ROW_BYTES || 2 * count > lines {
             return None;
@@ -168,7 +169,7 @@ impl Cursor {
     /// As [`roll`], for the bytes from here on.
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn part(&mut self, count: usize) {
-        debug_assert!(count < LINE && count <= self.len);
+        debug_assert!(count < LINE_BYTES && count <= self.len);
         if count > 0 {
             let tails = self.rows.tails(self.inside);
             let [tail, head] = self.sources();
@@ -188,9 +189,9 @@ impl Cursor {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_pattern<const STREAM: bool>(&mut self, pattern: &Pattern) {
-        debug_assert!(self.to.addr().is_multiple_of(LINE));
+        debug_assert!(self.to.addr().is_multiple_of(LINE_BYTES));
         debug_assert_eq!(pattern.tails.len() * pattern.unit, self.rows.row);
-        let (tails, step) = (pattern.tails.as_slice(), LINE / pattern.unit);
+        let (tails, step) = (pattern.tails.as_slice(), LINE_BYTES / pattern.unit);
         let mut i = self.inside / pattern.unit;
         let ([tail, head], to) = (self.sources(), self.to);
         let mut line = |at: usize| {
@@ -209,20 +210,21 @@ impl Cursor {
             }
             bytes
         };
-        let (prefetch, whole) = (PrefetchPolicy::new::<STREAM>(), self.len / LINE * LINE);
+        let (prefetch, whole) =
+            (PrefetchPolicy::new::<STREAM>(), self.len / LINE_BYTES * LINE_BYTES);
         let mut at = 0;
-        while at + LOADS_BEFORE_STORES * LINE <= whole {
+        while at + LOADS_BEFORE_STORES * LINE_BYTES <= whole {
             prefetch.ahead(head.wrapping_add(at), to.wrapping_add(at));
             // Loops over indices: an iterator would keep the lines in memory.
             let mut lines = [_mm512_setzero_si512(); LOADS_BEFORE_STORES];
             for j in 0..LOADS_BEFORE_STORES {
-                lines[j] = line(at + j * LINE);
+                lines[j] = line(at + j * LINE_BYTES);
             }
             // SAFETY: this many lines are left to write.
             unsafe { store_all::<STREAM>(to.add(at), lines) };
-            at += LOADS_BEFORE_STORES * LINE;
+            at += LOADS_BEFORE_STORES * LINE_BYTES;
         }
-        for at in (at..whole).step_by(LINE) {
+        for at in (at..whole).step_by(LINE_BYTES) {
             // SAFETY: one more line is left to write.
             unsafe { store::<STREAM>(to.add(at), line(at)) };
         }
@@ -240,16 +242,16 @@ impl Cursor {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn by_runs<const STREAM: bool>(&mut self) {
-        debug_assert!(self.to.addr().is_multiple_of(LINE));
+        debug_assert!(self.to.addr().is_multiple_of(LINE_BYTES));
         let Rotation { row, shift } = self.rows;
-        while self.len >= LINE {
+        while self.len >= LINE_BYTES {
             let [tail, head] = self.sources();
             let (from, run) = if self.inside < shift {
                 (tail, shift - self.inside)
             } else {
                 (head, row - self.inside)
             };
-            let whole = run.min(self.len) / LINE * LINE;
+            let whole = run.min(self.len) / LINE_BYTES * LINE_BYTES;
             // SAFETY: the run has this many bytes; otherwise a line is left to write, and what the
             // masks leave out is not read.
             unsafe {
@@ -260,7 +262,7 @@ impl Cursor {
                     store::<STREAM>(self.to, join(tails, tail, !tails, head));
                 }
             }
-            self.skip(whole.max(LINE));
+            self.skip(whole.max(LINE_BYTES));
         }
     }
 }
@@ -300,12 +302,12 @@ impl PrefetchPolicy {
     fn ahead(self, from: *const u8, to: *mut u8) {
         if self.reads {
             for j in 0..LOADS_BEFORE_STORES {
-                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(READ_AHEAD + j * LINE).cast());
+                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(READ_AHEAD + j * LINE_BYTES).cast());
             }
         }
         if self.writes {
             for j in 0..LOADS_BEFORE_STORES {
-                prefetch_for_write(to.wrapping_add(WRITE_AHEAD + j * LINE));
+                prefetch_for_write(to.wrapping_add(WRITE_AHEAD + j * LINE_BYTES));
             }
         }
     }
@@ -327,7 +329,7 @@ fn prefetch_for_write(line: *const u8) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
-    debug_assert!(to.addr().is_multiple_of(LINE));
+    debug_assert!(to.addr().is_multiple_of(LINE_BYTES));
     // SAFETY: the caller's promise.
     unsafe {
         if STREAM {
@@ -343,10 +345,10 @@ unsafe fn store<const STREAM: bool>(to: *mut u8, line: __m512i) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; LOADS_BEFORE_STORES]) {
-    debug_assert!(to.addr().is_multiple_of(LINE));
+    debug_assert!(to.addr().is_multiple_of(LINE_BYTES));
     for j in 0..LOADS_BEFORE_STORES {
         // SAFETY: the caller's promise.
-        unsafe { store::<STREAM>(to.add(j * LINE), lines[j]) };
+        unsafe { store::<STREAM>(to.add(j * LINE_BYTES), lines[j]) };
     }
 }
 
@@ -357,41 +359,42 @@ unsafe fn store_all<const STREAM: bool>(to: *mut u8, lines: [__m512i; LOADS_BEFO
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8, len: usize) {
-    debug_assert!(to.addr().is_multiple_of(LINE) && len.is_multiple_of(LINE));
+    debug_assert!(to.addr().is_multiple_of(LINE_BYTES) && len.is_multiple_of(LINE_BYTES));
     let pages = if STREAM { len / (4 * PAGE) * (4 * PAGE) } else { 0 };
     for start in (0..pages).step_by(4 * PAGE) {
-        for at in (0..PAGE).step_by(2 * LINE) {
+        for at in (0..PAGE).step_by(2 * LINE_BYTES) {
             for page in 0..4 {
                 let at = start + page * PAGE + at;
                 // SAFETY: two lines of one of four whole pages; a prefetch reads nothing.
                 unsafe {
                     let (from, to) = (from.add(at), to.add(at));
-                    for line in [2 * LINE, 3 * LINE] {
+                    for line in [2 * LINE_BYTES, 3 * LINE_BYTES] {
                         _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast());
                     }
-                    let lines = [0, LINE].map(|line| _mm512_loadu_si512(from.add(line).cast()));
+                    let lines =
+                        [0, LINE_BYTES].map(|line| _mm512_loadu_si512(from.add(line).cast()));
                     store::<STREAM>(to, lines[0]);
-                    store::<STREAM>(to.add(LINE), lines[1]);
+                    store::<STREAM>(to.add(LINE_BYTES), lines[1]);
                 }
             }
         }
     }
     let prefetch = PrefetchPolicy::new::<STREAM>();
     let mut at = pages;
-    while at + LOADS_BEFORE_STORES * LINE <= len {
+    while at + LOADS_BEFORE_STORES * LINE_BYTES <= len {
         // SAFETY: these lines are within the bytes of the caller's promise.
         unsafe {
             let (from, to) = (from.add(at), to.add(at));
             prefetch.ahead(from, to);
             let mut lines = [_mm512_setzero_si512(); LOADS_BEFORE_STORES];
             for j in 0..LOADS_BEFORE_STORES {
-                lines[j] = _mm512_loadu_si512(from.add(j * LINE).cast());
+                lines[j] = _mm512_loadu_si512(from.add(j * LINE_BYTES).cast());
             }
             store_all::<STREAM>(to, lines);
         }
-        at += LOADS_BEFORE_STORES * LINE;
+        at += LOADS_BEFORE_STORES * LINE_BYTES;
     }
-    for at in (at..len).step_by(LINE) {
+    for at in (at..len).step_by(LINE_BYTES) {
         // SAFETY: as above.
         unsafe { store::<STREAM>(to.add(at), _mm512_loadu_si512(from.add(at).cast())) };
     }

@@ -7,9 +7,10 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod rep_movs;
 
+use crate::base::aligned_buf::LINE_BYTES;
 use crate::base::isa::core_cache;
 use crate::base::par::{Slice, Threads};
-use plan::{LINE, SHORT_ROW_BYTES};
+use plan::SHORT_ROW_BYTES;
 use std::ops::Range;
 
 pub use plan::RollPlan;
@@ -71,14 +72,14 @@ impl RollPlan {
 
 /// Calls `f` with ranges of bytes of `to` that begin at cache lines, except for the first.
 fn in_lines(threads: &Threads, to: &mut [u8], f: impl Fn(Slice<u8>, Range<usize>) + Sync) {
-    let before = to.as_ptr().align_offset(LINE).min(to.len());
+    let before = to.as_ptr().align_offset(LINE_BYTES).min(to.len());
     let (len, out) = (to.len(), Slice::new(to));
-    let lines = (len - before).div_ceil(LINE).max(1);
-    let piece = lines.div_ceil(threads.count()).min(PIECE_BYTES / LINE);
-    let grain = piece.max(GRAIN_BYTES / LINE);
+    let lines = (len - before).div_ceil(LINE_BYTES).max(1);
+    let piece = lines.div_ceil(threads.count()).min(PIECE_BYTES / LINE_BYTES);
+    let grain = piece.max(GRAIN_BYTES / LINE_BYTES);
     let some = |lines: Range<usize>| {
-        let start = if lines.start == 0 { 0 } else { before + lines.start * LINE };
-        f(out, start..(before + lines.end * LINE).min(len));
+        let start = if lines.start == 0 { 0 } else { before + lines.start * LINE_BYTES };
+        f(out, start..(before + lines.end * LINE_BYTES).min(len));
     };
     // If input and output together do not fit the cores' own caches, these hold the end of both,
     // which was written last: so rows go from the end.
@@ -118,8 +119,8 @@ mod tests {
         let plan = RollPlan::new(sizes, shifts, element);
         // Outputs that are aligned to a line, and that are not.
         for offset in [0, 24] {
-            let mut to = vec![0; len + 2 * LINE];
-            let first = to.as_ptr().align_offset(LINE) + offset;
+            let mut to = vec![0; len + 2 * LINE_BYTES];
+            let first = to.as_ptr().align_offset(LINE_BYTES) + offset;
             plan.run(threads, &from, &mut to[first..][..len]);
             assert!(to[first..][..len] == expected, "{sizes:?} by {shifts:?}");
             let (before, after) = (&to[..first], &to[first + len..]);

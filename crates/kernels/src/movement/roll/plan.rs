@@ -6,9 +6,6 @@ use std::ops::Range;
 /// Up to this many bytes, rows are copied line by line; longer ones by the fastest copy of the CPU.
 pub(super) const SHORT_ROW_BYTES: usize = 4 << 10;
 
-/// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
-
 /// A roll, with axes merged if they move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollPlan {

@@ -1,13 +1,14 @@
 //! Roll without masked loads: short rows in overlapping steps, long ones as runs.
 
-use super::plan::{LINE, RollPlan};
+use super::plan::RollPlan;
+use crate::base::aligned_buf::LINE_BYTES;
 use crate::base::simd::store_fence;
 use crate::multiversion;
 use std::ops::Range;
 
 /// Bytes that are copied at a time: half a line, since nearly every access of a whole line would
 /// span two.
-const STEP: usize = LINE / 2;
+const STEP: usize = LINE_BYTES / 2;
 
 /// From this many bytes on, stores of a run are aligned to steps: unaligned, half of them would
 /// span two lines.
@@ -24,7 +25,7 @@ pub(super) fn rotate(plan: &RollPlan, from: &[u8], first: usize, to: &mut [u8]) 
 /// Writes output bytes from byte `start` on; with non-temporal stores if `stream`.
 pub(super) fn write(plan: &RollPlan, from: &[u8], start: usize, to: &mut [u8], stream: bool) {
     // Non-temporal stores must be aligned to lines.
-    let before = if stream { to.as_ptr().align_offset(LINE).min(to.len()) } else { 0 };
+    let before = if stream { to.as_ptr().align_offset(LINE_BYTES).min(to.len()) } else { 0 };
     let (first, lines) = to.split_at_mut(before);
     for (start, part, stream) in [(start, first, false), (start + before, lines, stream)] {
         let end = start + part.len();

@@ -4,7 +4,8 @@
 //! block. The few bytes that wrap to the other end of each row are corrected afterwards, while the
 //! block is in the cache.
 
-use super::plan::{Batch, LINE, RollPlan, SHORT_ROW_BYTES, low};
+use super::plan::{Batch, RollPlan, SHORT_ROW_BYTES, low};
+use crate::base::aligned_buf::LINE_BYTES;
 use crate::base::isa::{Isa, isa, moves_strings_fast};
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -21,7 +22,7 @@ const MIN_ROW_BYTES: usize = 80;
 
 /// Whether this is the fastest way to roll the rows of a plan within the caches of this CPU.
 pub(super) fn pays(plan: &RollPlan) -> bool {
-    let few = plan.shift.min(plan.row - plan.shift) <= LINE;
+    let few = plan.shift.min(plan.row - plan.shift) <= LINE_BYTES;
     (plan.row > SHORT_ROW_BYTES || plan.row >= MIN_ROW_BYTES && few)
         && moves_strings_fast()
         && isa() >= Isa::Avx512
@@ -40,7 +41,7 @@ pub(super) unsafe fn roll(plan: &RollPlan, from: *const u8, to: *mut u8, range: 
     for batch in plan.batches(range) {
         let rows = BatchRows::new(plan, &batch, from, to);
         let (start, end) = (batch.inside, batch.inside + batch.len);
-        let whole = if rows.few.len() <= LINE {
+        let whole = if rows.few.len() <= LINE_BYTES {
             start.next_multiple_of(plan.row).min(end)..end / plan.row * plan.row
         } else {
             end..end
@@ -89,7 +90,7 @@ impl BatchRows {
     #[target_feature(enable = "avx512f,avx512bw,bmi2")]
     unsafe fn copy_block(&self, rows: Range<usize>) {
         debug_assert!(rows.start.is_multiple_of(self.row) && rows.end.is_multiple_of(self.row));
-        debug_assert!(self.few.len() <= LINE);
+        debug_assert!(self.few.len() <= LINE_BYTES);
         // The wrapped bytes at the outer end of the block have no source within it.
         let many = match self.few.start {
             0 => rows.start + self.few.end..rows.end,
@@ -163,7 +164,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         }
         return;
     }
-    for at in (0..len).step_by(LINE) {
+    for at in (0..len).step_by(LINE_BYTES) {
         let left = low(len - at);
         // SAFETY: what the mask leaves out is neither read nor written.
         unsafe {

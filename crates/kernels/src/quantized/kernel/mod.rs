@@ -22,7 +22,7 @@ use crate::base::isa::{Isa, isa};
 #[cfg(target_arch = "x86_64")]
 use crate::base::par::Slice;
 #[cfg(target_arch = "x86_64")]
-use crate::gemm::amx::config::{RowBlock, TileConfig};
+use crate::gemm::amx::config::{TileBlock, TileConfig, TilePair};
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx::kernel::multiply_bytes;
 use i16::multiply_i16;
@@ -187,14 +187,15 @@ impl Microkernel {
     ) {
         debug_assert!(has_tiles());
         let WindowLayout { row, step, steps, step_stride, run, runs, .. } = image.layout;
-        let rows = RowBlock {
+        let rows = TileBlock {
             row: 0,
-            rows: (block[0].count, block[1].count),
+            rows: TilePair { first: block[0].count, second: block[1].count },
             bytes: step,
             sources: block.map(|tile| image.bytes[tile.at..].as_ptr()),
             row_bytes: row,
             step_bytes: step_stride,
-            run: (steps, run),
+            run_steps: steps,
+            run_bytes: run,
             runs,
         };
         // SAFETY: the caller's promise.

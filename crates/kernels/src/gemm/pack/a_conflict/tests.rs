@@ -70,8 +70,8 @@ fn windows_that_lie_pages_apart_are_chains() {
         Window { input, output, taps, stride, dilation: 1, start }
     };
     let axes = [Window::NONE, window(2, 2, 1, 0), window(width, 3, 2, -1)];
-    let place = InputStrides::channels_last(2 * width, channels);
-    let windows = Im2col { input: &input, axes, place, channels: (0, channels), zeros: &zeros };
+    let strides = InputStrides::channels_last(2 * width, channels);
+    let windows = Im2col { input: &input, axes, strides, channels: 0..channels, zeros: &zeros };
     let (m, k) = (axes[1].output * axes[2].output, 6 * channels);
     let of = |row: usize, i: usize| {
         let (tap, y, x) = (i / channels, row / axes[2].output, row % axes[2].output);
