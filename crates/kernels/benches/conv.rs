@@ -60,7 +60,7 @@ fn convolutions(criterion: &mut Criterion) {
         let conv = case.convolution();
         let input = values(case.size * case.size * case.inputs);
         let given = values(case.outputs * case.inputs / case.groups * case.taps * case.taps);
-        let filters = conv.filters((&threads, WeightArena::unpooled()), &given);
+        let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &given);
         let mut output = vec![0.0; conv.positions() * case.outputs];
         group.throughput(Throughput::Elements(conv.flops()));
         group.bench_function(case.name, |bencher| {

@@ -79,7 +79,7 @@ fn convolutions(precision: Precision) -> Vec<f32> {
         let own = |len, seed| numbers(len, seed).iter().map(exact).collect::<Vec<f32>>();
         let values = own(33 * 33 * inputs, 0.53);
         let given = own(outputs * inputs / groups * 9, 0.29);
-        let filters = conv.filters((threads, WeightArena::unpooled()), &given);
+        let filters = conv.pack_filters((threads, WeightArena::unpooled()), &given);
         let channels_first = conv.reads_channels_first();
         let input = Input { channels_first, ..Input::channels_last(&values) };
         let post_ops = [PostOp::Apply(Unary::Relu {})];

@@ -69,23 +69,23 @@ impl Convolution {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
+    pub fn pack_filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
         if self.is_winograd() && !self.must_skip(to.0, filters) {
-            Filters::Winograd(winograd::filters(self, to, filters))
+            Filters::Winograd(winograd::pack_filters(self, to, filters))
         } else {
-            self.direct_filters(to, filters)
+            self.pack_direct_filters(to, filters)
         }
     }
 
-    /// As [`Self::filters`], for [`Self::run_direct`].
-    pub(super) fn direct_filters(
+    /// As [`Self::pack_filters`], for [`Self::run_direct`].
+    pub(super) fn pack_direct_filters(
         &self,
         to: (&Threads, &WeightArena),
         filters: &[f32],
     ) -> Filters<'static> {
         let taps = self.taps();
         if let Some(repeated) = self.repeated() {
-            return repeated.direct_filters(to, filters);
+            return repeated.pack_direct_filters(to, filters);
         }
         if let Some(each) = depthwise::group_channels(self) {
             let mut packed = to.1.alloc(taps * each * self.outputs * size_of::<f32>());
@@ -96,10 +96,10 @@ impl Convolution {
             return self.by_taps(to.1, filters);
         }
         if let Some(small) = small_ic(self) {
-            return Filters::SmallIc(small.filters(to, filters));
+            return Filters::SmallIc(small.pack_filters(to, filters));
         }
         if let Some(small) = small_oc(self) {
-            return Filters::SmallOc(small.filters(to.1, filters));
+            return Filters::SmallOc(small.pack_filters(to.1, filters));
         }
         self.packed(to, filters)
     }
@@ -110,7 +110,7 @@ impl Convolution {
         let is_small = small_ic(self).is_some() || small_oc(self).is_some();
         let has_own = is_depthwise || is_small || self.is_winograd();
         if has_own || self.must_skip(threads, filters) {
-            self.filters((threads, WeightArena::unpooled()), filters)
+            self.pack_filters((threads, WeightArena::unpooled()), filters)
         } else {
             Filters::Plain(filters)
         }

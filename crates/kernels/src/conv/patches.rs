@@ -48,7 +48,7 @@ impl Patches {
     ///
     /// # Panics
     /// When there are too few.
-    pub(super) fn filters(
+    pub(super) fn pack_filters(
         &self,
         to: (&Threads, &WeightArena),
         filters: &[f32],

@@ -90,7 +90,11 @@ impl SmallIc<'_> {
     }
 
     /// The filters for each format of the input.
-    pub(super) fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Packed> {
+    pub(super) fn pack_filters(
+        &self,
+        to: (&Threads, &WeightArena),
+        filters: &[f32],
+    ) -> Vec<Packed> {
         let taps = self.conv.taps();
         let own = |o: usize, c: usize| &filters[(o * self.conv.inputs + c) * taps..][..taps];
         let pack = |repacked: RepackedInput| {

@@ -109,7 +109,7 @@ impl SmallOc<'_> {
     ///
     /// # Panics
     /// When there are too few.
-    pub(crate) fn filters(&self, to: &WeightArena, filters: &[f32]) -> AlignedBuf {
+    pub(crate) fn pack_filters(&self, to: &WeightArena, filters: &[f32]) -> AlignedBuf {
         let (taps, inputs) = (self.conv.taps(), self.conv.inputs);
         let mut packed = to.alloc(self.packed_len() * size_of::<f32>());
         let rows = packed.elements_mut::<f32>().chunks_exact_mut(self.computed);

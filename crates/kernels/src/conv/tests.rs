@@ -105,7 +105,7 @@ fn usual_windows_agree_with_the_definition() {
                 let values = numbers(input * input * channels, 3);
                 let weights = numbers(channels * conv.taps() * each, 4);
                 let threads = Threads::new(2);
-                let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+                let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
                 let mut out = vec![f32::NAN; output * output * channels];
                 let operands = (Input::channels_last(&values), &filters, &weights[..]);
                 conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
@@ -143,7 +143,7 @@ fn channels_with_several_filters_agree_with_the_definition() {
                 row.iter_mut().zip(&bias).for_each(|(sum, bias)| *sum += bias);
             }
             for threads in [Threads::new(1), Threads::new(3)] {
-                let packed = conv.filters((&threads, WeightArena::unpooled()), &weights);
+                let packed = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
                 for filters in [packed, conv.filters_once(&threads, &weights)] {
                     let mut out = vec![f32::NAN; expected.len()];
                     let operands = (Input::channels_last(&values), &filters, &weights[..]);
@@ -187,7 +187,7 @@ proptest! {
         let expected = reference(&conv, &input, &weights);
         let threads = Threads::new(2);
         let mut out = vec![f32::NAN; expected.len()];
-        let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
         let scratch = ScratchPool::default();
         conv.run(&threads, &scratch, (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(&out, &expected);
@@ -213,7 +213,7 @@ proptest! {
         };
         let input = numbers(batch * h.input * w.input * channels, 1);
         let weights = numbers(channels * each * conv.taps(), 2);
-        let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights);
         let expected = reference(&conv, &input, &weights);
         let mean = |at: usize| {
             let line = |y: usize| -> f32 {
@@ -261,7 +261,7 @@ proptest! {
         };
         let input: Vec<f32> = quantized.iter().enumerate().map(value).collect();
         let weights = numbers(channels * each * conv.taps(), 2);
-        let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights);
         let bias = numbers(channels, 3);
         let more = numbers(batch * conv.positions() * channels, 4);
         let post_ops = [
@@ -302,7 +302,7 @@ proptest! {
         let input = coarse(batch * h.input * w.input * inputs, 1);
         let weights = coarse(outputs * ci * conv.taps(), 2);
         let expected = reference(&conv, &input, &weights);
-        for filters in [conv.filters((Threads::single(), WeightArena::unpooled()), &weights), conv.filters_once(Threads::single(), &weights)] {
+        for filters in [conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights), conv.filters_once(Threads::single(), &weights)] {
             let run = |threads: usize| {
                 let mut out = vec![f32::NAN; expected.len()];
                 let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
@@ -339,7 +339,7 @@ proptest! {
         let expected = reference(&conv, &input, &weights);
         let mut out = vec![f32::NAN; expected.len()];
         let threads = Threads::new(2);
-        let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
         conv.run(&threads, &ScratchPool::default(), (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(out, expected);
     }
@@ -360,7 +360,7 @@ proptest! {
 
         let threads = Threads::new(2);
         let back = Transposed::new(&conv);
-        let filters = back.filters((&threads, WeightArena::unpooled()), &weights);
+        let filters = back.pack_filters((&threads, WeightArena::unpooled()), &weights);
         let mut out = vec![f32::NAN; expected.len()];
         back.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
         prop_assert!(close(&out), "{out:?} {expected:?}");
@@ -425,7 +425,7 @@ fn run(
     let filters = if once {
         conv.filters_once(&threads, weights)
     } else {
-        conv.filters((&threads, WeightArena::unpooled()), weights)
+        conv.pack_filters((&threads, WeightArena::unpooled()), weights)
     };
     let mut out = vec![f32::NAN; conv.batch * conv.positions() * conv.outputs];
     let input = Input::channels_last(input);
@@ -509,7 +509,7 @@ fn padding_beyond_memory_is_not_written_down() {
         precision: Precision::Bf16,
     };
     let values: Vec<f32> = (1..=9).map(|i| i as f32).collect();
-    let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &[2.0]);
+    let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &[2.0]);
     let mut out = [f32::NAN; 4];
     let input = Input::channels_last(&values);
     conv.run(Threads::single(), &ScratchPool::default(), (input, &filters, &[]), &[], &mut out);
@@ -576,7 +576,7 @@ fn with_taps_too_far_apart(groups: usize) {
     let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
     let given = numbers(3 * channels * channels / groups, 1);
     let threads = Threads::single();
-    let filters = conv.filters((threads, WeightArena::unpooled()), &given);
+    let filters = conv.pack_filters((threads, WeightArena::unpooled()), &given);
     let (values, mut out) = (numbers(4 * channels, 2), vec![0.0; 4 * channels]);
     let input = Input::channels_last(&values);
     conv.run(threads, &ScratchPool::default(), (input, &filters, &given), &[], &mut out);

@@ -47,10 +47,14 @@ impl Transposed {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
+    pub fn pack_filters(
+        &self,
+        to: (&Threads, &WeightArena),
+        filters: &[f32],
+    ) -> Vec<Filters<'static>> {
         match &self.0 {
-            Algorithm::Patches(patches) => vec![patches.filters(to, filters)],
-            Algorithm::Residues(residues) => residues.filters(to, filters),
+            Algorithm::Patches(patches) => vec![patches.pack_filters(to, filters)],
+            Algorithm::Residues(residues) => residues.pack_filters(to, filters),
         }
     }
 
@@ -151,8 +155,8 @@ impl Residues {
         self.parts.iter().map(|part| part.conv.flops()).sum()
     }
 
-    fn filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
-        let part = |part: &Part| part.conv.direct_filters(to, &self.taken(part, filters));
+    fn pack_filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
+        let part = |part: &Part| part.conv.pack_direct_filters(to, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }
 

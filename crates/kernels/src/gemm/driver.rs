@@ -57,7 +57,7 @@ struct LhsBlock<'a> {
 
 impl Gemm<'_> {
     /// Computes a tile, and prefetches the panels of a later one.
-    pub(super) fn blocks(&self, tile: Tile, panels: (&[f32], &[f32]), c: SharedTarget) {
+    pub(super) fn run_blocks(&self, tile: Tile, panels: (&[f32], &[f32]), c: SharedTarget) {
         let bottom = tile.rows.end;
         let most = mr_of(tile.columns.len());
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
@@ -81,7 +81,7 @@ impl Gemm<'_> {
                 // within A, and tiles are disjoint parts of C.
                 unsafe {
                     if let Some(a) = source.only_row() {
-                        return self.one_row(tile, (a, driver.path), panels, c);
+                        return self.run_row(tile, (a, driver.path), panels, c);
                     }
                 }
             }

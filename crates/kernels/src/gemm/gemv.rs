@@ -44,7 +44,7 @@ impl Gemm<'_> {
     ///
     /// # Safety
     /// The row has the lanes that `k` elements take. While this runs nobody else touches the tile.
-    pub(super) unsafe fn one_row(
+    pub(super) unsafe fn run_row(
         &self,
         tile: Tile,
         (a, path): (*const f32, Option<Bf16Path>),

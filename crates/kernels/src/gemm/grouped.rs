@@ -69,7 +69,7 @@ pub fn run_grouped(
             let rows = Span { start: 0, end: gemm.m };
             let tile = Tile { rows, columns: own, is_small_m: gemm.is_small_m() };
             let to = SharedTarget::F32(*c);
-            gemm.compute(tile, later.unwrap_or_default(), space, to);
+            gemm.compute_tile(tile, later.unwrap_or_default(), space, to);
             if let Some(of) = factor {
                 for row in 0..gemm.m {
                     let at = row * gemm.c_stride + own.start;

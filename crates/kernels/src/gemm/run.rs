@@ -56,7 +56,7 @@ impl Gemm<'_> {
         threads.run(tiles.count(), &|tile, worker| {
             // SAFETY: no two threads are the same worker at a time.
             let own = unsafe { shared.part(worker * scratch_len, scratch_len) };
-            self.tile((tiles.get(tile), tiles.get(tile + 1)), own, c);
+            self.run_tile((tiles.get(tile), tiles.get(tile + 1)), own, c);
         });
     }
 
@@ -79,7 +79,7 @@ impl Gemm<'_> {
         self.check(len);
         let tiles = Tiles::new(self, 1);
         for tile in 0..tiles.count() {
-            self.tile((tiles.get(tile), tiles.get(tile + 1)), scratch, SharedTarget::F32(c));
+            self.run_tile((tiles.get(tile), tiles.get(tile + 1)), scratch, SharedTarget::F32(c));
         }
     }
 
@@ -96,21 +96,27 @@ impl Gemm<'_> {
     }
 
     /// Computes one tile of C, and prefetches the B of a later tile.
-    fn tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: SharedTarget) {
+    fn run_tile(&self, (tile, later): (Tile, Tile), scratch: &mut [f32], c: SharedTarget) {
         let is_other = later.columns.start != tile.columns.start || self.precision.has_tiles();
         let later = self.panels_at(later.columns.start).filter(|_| is_other);
-        self.compute(tile, later.unwrap_or_default(), scratch, c);
+        self.compute_tile(tile, later.unwrap_or_default(), scratch, c);
     }
 
     /// Computes one tile of C, and prefetches panels that are read later.
-    pub(super) fn compute(&self, tile: Tile, later: &[f32], scratch: &mut [f32], c: SharedTarget) {
+    pub(super) fn compute_tile(
+        &self,
+        tile: Tile,
+        later: &[f32],
+        scratch: &mut [f32],
+        c: SharedTarget,
+    ) {
         if let Some(b) = self.compressed() {
             return self.run_dequantized(tile, b, scratch, c);
         }
         if let (true, Lhs::Rows { values, stride }, Rhs::Unpacked(b, layout), Some(c)) =
             (tile.is_small_m, self.a, self.b, c.values())
         {
-            return small_m::tile(self, tile, (values, stride), (b, layout), c);
+            return small_m::run_tile(self, tile, (values, stride), (b, layout), c);
         }
         let width = nr();
         let panel_len = width * self.precision.rows(self.k);
@@ -130,9 +136,9 @@ impl Gemm<'_> {
         };
         #[cfg(target_arch = "x86_64")]
         if self.precision.has_tiles() {
-            return self.blocks_of_tiles(tile, amx::driver::Panels::Packed { panels, later }, c);
+            return self.run_amx_blocks(tile, amx::driver::Panels::Packed { panels, later }, c);
         }
-        self.blocks(tile, (panels, later), c);
+        self.run_blocks(tile, (panels, later), c);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::base::simd::{TRANSPOSE_DIM, Vector, transpose_16x16};
 use crate::multiversion;
 
 /// Computes a tile of a GEMM with few rows.
-pub(super) fn tile(
+pub(super) fn run_tile(
     p: &Gemm<'_>,
     tile: Tile,
     (a, a_stride): (&[f32], usize),

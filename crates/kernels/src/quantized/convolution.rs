@@ -117,13 +117,13 @@ impl QuantizedConvolution {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
+    pub fn pack_filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
         match self.algorithm {
             Algorithm::Panels => PackedFilters::new(&self.merged, self.params, to, filters),
-            Algorithm::Winograd => winograd::filters(&self.conv, self.params, to, filters),
-            Algorithm::SmallOc => small_oc::filters(&self.conv, to.1, filters),
+            Algorithm::Winograd => winograd::pack_filters(&self.conv, self.params, to, filters),
+            Algorithm::SmallOc => small_oc::pack_filters(&self.conv, to.1, filters),
             Algorithm::Depthwise => {
-                depthwise::filters(&self.conv, &self.zero_points, to.1, filters)
+                depthwise::pack_filters(&self.conv, &self.zero_points, to.1, filters)
             }
         }
     }

@@ -31,9 +31,9 @@ pub(super) fn pays(conv: &Convolution) -> bool {
 }
 
 /// Packs filters for [`run`], given by output channel, then input channel, then tap.
-pub(super) fn filters(conv: &Convolution, to: &WeightArena, filters: &[i8]) -> PackedFilters {
+pub(super) fn pack_filters(conv: &Convolution, to: &WeightArena, filters: &[i8]) -> PackedFilters {
     let wide: Vec<f32> = filters.iter().map(|weight| f32::from(*weight)).collect();
-    let values = small_oc(conv).map(|small| small.filters(to, &wide)).unwrap_or_default();
+    let values = small_oc(conv).map(|small| small.pack_filters(to, &wide)).unwrap_or_default();
     let bytes = packed_bytes(conv);
     PackedFilters::of_panels(values, bytes, Vec::new())
 }

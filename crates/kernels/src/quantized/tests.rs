@@ -231,7 +231,7 @@ fn agrees(
     let expected = reference(conv, params, data, filters, &scales);
     let post_ops = [PostOp::Apply(Unary::Relu {})];
     for threads in [1, 3].map(Threads::new) {
-        let panels = quantized.filters((&threads, WeightArena::unpooled()), filters);
+        let panels = quantized.pack_filters((&threads, WeightArena::unpooled()), filters);
         let quantizers = vec![params.quantizer().unwrap(); inputs];
         let given = match channels_first {
             true => Data::Planes(&values, &quantizers),
@@ -264,7 +264,7 @@ fn planes_have_quantizers_of_their_own() {
         let scales = vec![0.01; outputs];
         let params = QuantParams::new(-12.0, 0.1).unwrap();
         let quantized = QuantizedConvolution::new(&conv, params).unwrap();
-        let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
+        let panels = quantized.pack_filters((Threads::single(), WeightArena::unpooled()), &filters);
         let run = |data: Data<'_>| {
             let operands = Operands { data, filters: &panels, scales: &scales };
             let mut found = vec![f32::NAN; 2 * conv.positions() * outputs];
@@ -312,7 +312,7 @@ fn are_applied_in_order([height, width]: [Window; 2], outputs: usize) {
     let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(rows * 8, 7), numbers(rows * outputs, 13));
     let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(outputs, 3), numbers(outputs, 29));
     let filters: Vec<i8> = (0..outputs * 8 * conv.taps()).map(|i| (i * 31 % 200) as i8).collect();
-    let panels = quantized.filters((Threads::single(), WeightArena::unpooled()), &filters);
+    let panels = quantized.pack_filters((Threads::single(), WeightArena::unpooled()), &filters);
     let data = Data::F32(Input::channels_last(&data), params.quantizer().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |post_ops: &[PostOp<'_>]| {
@@ -473,7 +473,7 @@ proptest! {
         let inputs: Vec<QuantizedConvolution> = own.iter().map(of).collect();
         for threads in [1, 3].map(Threads::new) {
             let pack = |(of, own): (&QuantizedConvolution, &(_, _, _, Vec<i8>, _))| {
-                of.filters((&threads, WeightArena::unpooled()), &own.3)
+                of.pack_filters((&threads, WeightArena::unpooled()), &own.3)
             };
             let filters: Vec<PackedFilters> = inputs.iter().zip(&own).map(pack).collect();
             let operands = |(own, filters)| -> Operands<'_> {

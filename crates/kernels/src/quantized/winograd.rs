@@ -39,7 +39,7 @@ pub(super) fn pays(conv: &Convolution) -> bool {
 }
 
 /// Packs filters for [`run`], given by output channel, then input channel, then tap.
-pub(super) fn filters(
+pub(super) fn pack_filters(
     conv: &Convolution,
     params: QuantParams,
     (threads, arena): (&Threads, &WeightArena),

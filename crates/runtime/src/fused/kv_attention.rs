@@ -108,7 +108,8 @@ impl Attend {
     fn grow(&self, cx: &RunCx<'_>, variables: &mut Variables) -> Result<(), KernelError> {
         let order = self.order(cx);
         let Heads { at, attention, .. } = &self.own.heads;
-        for (i, growing) in (1..).zip(&self.own.caches) {
+        let strides = [attention.strides.key, attention.strides.value];
+        for ((i, growing), stride) in (1..).zip(&self.own.caches).zip(strides) {
             let first = || growing.first(cx);
             let cache = variables.cache(&growing.id, first, cx.pool())?;
             if cache.shape() != growing.matrices {
@@ -119,7 +120,7 @@ impl Attend {
                 );
                 return Err(KernelError::at(i, message));
             }
-            let (rows, stride) = (self.own.rows, attention.strides[i]);
+            let rows = self.own.rows;
             let new = NewRows { values: cx.input(i), at: &at[i], rows, stride };
             cache.grow(&new, order.as_deref(), (cx.threads(), cx.pool()))?;
         }

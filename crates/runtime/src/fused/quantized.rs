@@ -221,9 +221,9 @@ pub(crate) fn packed<'a>(
     once: &'a mut Option<PackedFilters>,
 ) -> &'a PackedFilters {
     let given = cx.input(input);
-    let prepare = || quantized.filters(cx.to_arena(), given);
+    let prepare = || quantized.pack_filters(cx.to_arena(), given);
     match kept.now(cx, || quantized.filters_layout(), prepare) {
         Some(filters) => filters,
-        None => once.insert(quantized.filters((cx.threads(), WeightArena::unpooled()), given)),
+        None => once.insert(quantized.pack_filters((cx.threads(), WeightArena::unpooled()), given)),
     }
 }

@@ -119,8 +119,8 @@ impl ConvKind {
         filters: &[f32],
     ) -> Prepared<'static> {
         match self {
-            ConvKind::Direct(conv) => Prepared::Direct(conv.filters(to, filters)),
-            ConvKind::Transposed(conv) => Prepared::Transposed(conv.filters(to, filters)),
+            ConvKind::Direct(conv) => Prepared::Direct(conv.pack_filters(to, filters)),
+            ConvKind::Transposed(conv) => Prepared::Transposed(conv.pack_filters(to, filters)),
         }
     }
 
@@ -129,7 +129,7 @@ impl ConvKind {
         match self {
             ConvKind::Direct(conv) => Prepared::Direct(conv.filters_once(threads, filters)),
             ConvKind::Transposed(conv) => {
-                Prepared::Transposed(conv.filters((threads, WeightArena::unpooled()), filters))
+                Prepared::Transposed(conv.pack_filters((threads, WeightArena::unpooled()), filters))
             }
         }
     }

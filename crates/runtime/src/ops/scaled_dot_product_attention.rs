@@ -5,7 +5,7 @@ use crate::kernel::lanes::Halves;
 use crate::prelude::*;
 use infer::Op;
 use infer::ops::scaled_dot_product_attention::ScaledDotProductAttention as Rule;
-use kernels::attention::{Attention, Head, Mask};
+use kernels::attention::{Attention, AttentionStrides, Head, Mask};
 use kernels::copy::CopyPlan;
 use kernels::gemm::{GemmSize, Precision, plain};
 use kernels::slices::Slices;
@@ -135,7 +135,7 @@ impl Heads {
         heads.has_scale = cx.input_count() > 4;
         let (batch, ..) = split(cx.output_sizes(0)?);
         if rule.has_mask(cx.input_count(), Some(cx.sizes(3).len())) {
-            let mask = MaskAt::new(3, cx.sizes(3), &batch, heads.attention.terms);
+            let mask = MaskAt::new(3, cx.sizes(3), &batch, heads.attention.keys);
             heads.masks.push(mask.boolean(cx.element_type(3) == ElementType::Boolean));
         }
         heads.sink = (cx.input_count() > 5).then(|| MaskAt::new(5, cx.sizes(5), &batch, 0));
@@ -146,18 +146,20 @@ impl Heads {
     pub(crate) fn new(sizes: [&[usize]; 3], output: &[usize]) -> Heads {
         let (batch, rows, width) = split(output);
         let [query, key, value] = sizes.map(split);
-        let (depth, terms) = (query.2, key.1);
+        let (depth, keys) = (query.2, key.1);
         let starts = |(own, rows, columns): (Vec<usize>, usize, usize)| {
             offsets(&batch, &own, rows * columns)
         };
-        let strides = [if query.1 == 1 { 0 } else { depth }, depth, width, width];
+        let query_stride = if query.1 == 1 { 0 } else { depth };
+        let dense = AttentionStrides::dense(depth, width);
+        let strides = AttentionStrides { query: query_stride, ..dense };
         let scale = 1.0 / (depth as f32).sqrt();
         let at = [starts(query), starts(key), starts(value)];
         let (causal, precision) = (false, Precision::F32);
         Heads {
             to: (0..at[0].len()).map(|i| i * rows * width).collect(),
             at,
-            attention: Attention { rows, terms, depth, width, scale, causal, strides, precision },
+            attention: Attention { rows, keys, depth, width, scale, causal, strides, precision },
             scales: Vec::new(),
             masks: Vec::new(),
             hidden: f32::NEG_INFINITY,
@@ -196,7 +198,8 @@ impl Heads {
         let ((query, from), (output, to)) = (even(&self.at[0], group)?, even(&self.to, group)?);
         let mut heads = self.clone();
         heads.attention.rows = group;
-        (heads.attention.strides[0], heads.attention.strides[3]) = (from, to);
+        heads.attention.strides.query = from;
+        heads.attention.strides.output = to;
         (heads.at[0], heads.to) = (query, output);
         Some(heads)
     }
@@ -204,14 +207,14 @@ impl Heads {
     /// The same over all rows of grown caches, with the offset of each head.
     pub(crate) fn grown(
         &self,
-        terms: usize,
+        count: usize,
         [keys, values]: [Vec<usize>; 2],
         mask: Option<MaskAt>,
     ) -> Heads {
         let mut heads = self.clone();
-        heads.attention.terms = terms;
-        heads.attention.strides[1] = heads.attention.depth;
-        heads.attention.strides[2] = heads.attention.width;
+        heads.attention.keys = count;
+        heads.attention.strides.key = heads.attention.depth;
+        heads.attention.strides.value = heads.attention.width;
         (heads.at[1], heads.at[2]) = (keys, values);
         heads.masks.extend(mask);
         heads
@@ -225,8 +228,8 @@ impl Heads {
 
     /// Floating-point operations of both GEMMs.
     pub(crate) fn flops(&self) -> u64 {
-        let Attention { rows, terms, depth, width, .. } = self.attention;
-        [2, self.count(), rows, terms, depth + width].iter().map(|n| *n as u64).product()
+        let Attention { rows, keys, depth, width, .. } = self.attention;
+        [2, self.count(), rows, keys, depth + width].iter().map(|n| *n as u64).product()
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -371,8 +374,8 @@ struct Double {
 impl Double {
     /// Adds masks and causality to the scores of a head.
     fn bias(&self, cx: &RunCx<'_>, head: usize, scores: &mut [f64]) {
-        let Attention { terms, causal, .. } = self.heads.attention;
-        for (i, line) in scores.chunks_mut(terms.max(1)).enumerate() {
+        let Attention { keys, causal, .. } = self.heads.attention;
+        for (i, line) in scores.chunks_mut(keys.max(1)).enumerate() {
             for (j, score) in line.iter_mut().enumerate() {
                 let place = |m: &MaskAt| m.at[head] + i * m.row + j * m.column;
                 *score += match self.heads.masks.first() {
@@ -390,42 +393,42 @@ impl Double {
 
 impl Kernel for Double {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        let Attention { rows, terms, depth, width, strides, .. } = self.heads.attention;
+        let Attention { rows, keys, depth, width, strides, .. } = self.heads.attention;
         let scale =
             if self.heads.has_scale { cx.input::<f64>(4)[0] } else { 1.0 / (depth as f64).sqrt() };
         let output = cx.output::<f64>(0);
         let threads = cx.threads();
-        let transpose = CopyPlan::transpose(&[terms, depth], &[1, 0]);
-        let spread = CopyPlan::gather(&[rows, depth], &[strides[0] as isize, 1], 0);
-        let columns = terms + usize::from(self.heads.sink.is_some());
+        let transpose = CopyPlan::transpose(&[keys, depth], &[1, 0]);
+        let spread = CopyPlan::gather(&[rows, depth], &[strides.query as isize, 1], 0);
+        let columns = keys + usize::from(self.heads.sink.is_some());
         let mut query = cx.scratch::<f64>(rows * depth);
-        let mut keys = cx.scratch::<f64>(terms * depth);
-        let mut scores = cx.scratch::<f64>(rows * terms);
+        let mut transposed = cx.scratch::<f64>(keys * depth);
+        let mut scores = cx.scratch::<f64>(rows * keys);
         let mut weights = cx.scratch::<f64>(rows * columns);
         for (i, out) in output.chunks_mut((rows * width).max(1)).enumerate() {
             spread.run(threads, &cx.input::<f64>(0)[self.heads.at[0][i]..], &mut query);
             transpose.run(
                 threads,
-                &cx.input::<f64>(1)[self.heads.at[1][i]..][..terms * depth],
-                &mut keys,
+                &cx.input::<f64>(1)[self.heads.at[1][i]..][..keys * depth],
+                &mut transposed,
             );
-            let size = GemmSize { m: rows, n: terms, k: depth };
-            plain(threads, size, &query, &keys, &mut scores);
+            let size = GemmSize { m: rows, n: keys, k: depth };
+            plain(threads, size, &query, &transposed, &mut scores);
             scores.iter_mut().for_each(|s| *s *= scale);
             self.bias(cx, i, &mut scores);
             for (r, line) in weights.chunks_mut(columns.max(1)).enumerate() {
-                line[..terms].copy_from_slice(&scores[r * terms..][..terms]);
+                line[..keys].copy_from_slice(&scores[r * keys..][..keys]);
                 if let Some(sink) = &self.heads.sink {
-                    line[terms] = cx.input::<f64>(sink.input)[sink.at[i] + r * sink.row];
+                    line[keys] = cx.input::<f64>(sink.input)[sink.at[i] + r * sink.row];
                 }
             }
             let slices = Slices::new(&[rows, columns], &[1]);
             softmax(threads, &slices, &mut InOut::in_place(&mut weights));
             for (r, line) in weights.chunks(columns.max(1)).enumerate() {
-                scores[r * terms..][..terms].copy_from_slice(&line[..terms]);
+                scores[r * keys..][..keys].copy_from_slice(&line[..keys]);
             }
-            let values = &cx.input::<f64>(2)[self.heads.at[2][i]..][..terms * width];
-            plain(threads, GemmSize { m: rows, n: width, k: terms }, &scores, values, out);
+            let values = &cx.input::<f64>(2)[self.heads.at[2][i]..][..keys * width];
+            plain(threads, GemmSize { m: rows, n: width, k: keys }, &scores, values, out);
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ fn convolutions_read_and_write_bf16() {
         let expected = run(&conv, (1, false), (&input, &weights), &post_ops);
         let halves = |values: &[f32]| values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
         let (place, input) = ((&Threads::new(2), &ScratchPool::default()), halves(&input));
-        let filters = conv.filters((place.0, WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters((place.0, WeightArena::unpooled()), &weights);
         let operands = || (Input::bf16(&input), &filters);
         let mut found = vec![f32::NAN; expected.len()];
         conv.run_bf16(place, operands(), &post_ops, Target::F32(&mut found));
@@ -65,7 +65,7 @@ fn convolutions_read_and_write_bf16() {
     assert!(conv.can_output_bf16() && !conv.accepts_bf16());
     let (input, weights) = (numbers(81 * 3, 5), numbers(34 * 27, 6));
     let expected = run(&conv, (2, false), (&input, &weights), &[]);
-    let filters = conv.filters((Threads::single(), WeightArena::unpooled()), &weights);
+    let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights);
     let (place, input) =
         ((Threads::single(), &ScratchPool::default()), Input::channels_last(&input));
     let mut found = vec![bf16::NAN; expected.len()];

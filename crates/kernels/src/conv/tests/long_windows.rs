@@ -25,7 +25,7 @@ fn long_windows_agree_with_the_definition() {
                 }
                 let expected = reference(&conv, &values, &weights);
                 let threads = Threads::new(2);
-                let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+                let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
                 for out in in_both_layouts((&conv, &threads), &filters, (&values, &weights)) {
                     assert_eq!(out, expected, "{taps} {inputs} {stride} {start} {is_finite}");
                 }

@@ -34,7 +34,7 @@ fn many_groups_agree_with_the_definition() {
             }
             for count in [1, 3] {
                 let (threads, scratch) = (Threads::new(count), ScratchPool::default());
-                let filters = conv.filters((&threads, WeightArena::unpooled()), &weights);
+                let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
                 let mut out = vec![f32::NAN; expected.len()];
                 let input = Input::channels_last(&values);
                 conv.run(&threads, &scratch, (input, &filters, &weights), &post_ops, &mut out);

@@ -91,7 +91,7 @@ fn padding_adds_nothing_in_bf16() {
         let expected = reference(&conv, &wide(&halves), &wide(&of(&weights)));
         same(&run(&conv, (2, false), (&input, &weights), &[]), &expected, "in bf16");
         let place = (Threads::single(), &ScratchPool::default());
-        let filters = conv.filters((place.0, WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters((place.0, WeightArena::unpooled()), &weights);
         let mut found = vec![bf16::NAN; expected.len()];
         let data =
             if conv.accepts_bf16() { Input::bf16(&halves) } else { Input::channels_last(&input) };

@@ -37,7 +37,7 @@ proptest! {
         }
         let back = Transposed::new(&conv);
         for threads in [1, 3].map(Threads::new) {
-            let filters = back.filters((&threads, WeightArena::unpooled()), &weights);
+            let filters = back.pack_filters((&threads, WeightArena::unpooled()), &weights);
             let mut out = vec![f32::NAN; expected.len()];
             back.run(&threads, &ScratchPool::default(), (&input, &filters), &post_ops, &mut out);
             for (i, (a, b)) in out.iter().zip(&expected).enumerate() {

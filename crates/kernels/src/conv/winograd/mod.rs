@@ -115,7 +115,7 @@ pub(super) fn scratch_len(conv: &Convolution, threads: usize) -> usize {
 ///
 /// # Panics
 /// When there are too few.
-pub(super) fn filters(
+pub(super) fn pack_filters(
     conv: &Convolution,
     (threads, arena): (&Threads, &WeightArena),
     filters: &[f32],

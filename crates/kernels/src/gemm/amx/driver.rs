@@ -97,9 +97,9 @@ impl Panels<'_> {
 }
 
 impl Gemm<'_> {
-    /// As [`Gemm::blocks`]. All rows of the tile are packed in bf16 first; then they are multiplied
-    /// by one group of panels after the other.
-    pub(crate) fn blocks_of_tiles(&self, tile: Tile, mut panels: Panels<'_>, c: SharedTarget) {
+    /// As [`Gemm::run_blocks`]. All rows of the tile are packed in bf16 first; then they are
+    /// multiplied by one group of panels after the other.
+    pub(crate) fn run_amx_blocks(&self, tile: Tile, mut panels: Panels<'_>, c: SharedTarget) {
         let Span { start: left, end: right } = tile.columns;
         let (absorbed, rest) = RegisterPostOps::of(self.post_ops);
         let panel = WIDTH * self.precision.rows(self.k);

@@ -41,7 +41,7 @@ impl Gemm<'_> {
         }
         #[cfg(target_arch = "x86_64")]
         if self.precision.has_tiles() {
-            return self.blocks_of_tiles(tile, amx::driver::Panels::Compressed(b, scratch), c);
+            return self.run_amx_blocks(tile, amx::driver::Panels::Compressed(b, scratch), c);
         }
         let firsts = tile.columns.range().step_by(width);
         let panel = width * self.precision.rows(self.k);
@@ -49,7 +49,7 @@ impl Gemm<'_> {
         for (first, to) in firsts.zip(panels.chunks_exact_mut(panel.max(1))) {
             b.write(first, self.precision, workspace, to);
         }
-        self.blocks(tile, (panels, &[]), c);
+        self.run_blocks(tile, (panels, &[]), c);
     }
 
     /// Sums of all rows of a tile for the columns of a panel, or of a single row for those of some.

@@ -14,7 +14,7 @@ use crate::gemm::{
     pack_into, panels_len, rows_per_block,
 };
 use crate::nn::softmax::softmax_rows;
-pub use problem::{Attention, Head, MAX_MASKS, Mask};
+pub use problem::{Attention, AttentionStrides, Head, MAX_MASKS, Mask};
 use std::ops::Range;
 use visible::{ROWS_WITH_HIDDEN, VisibleKeys};
 
@@ -42,7 +42,7 @@ impl Attention {
         if self.rows * self.width * heads == 0 {
             return;
         }
-        assert!(self.rows == 1 || self.strides[3] >= self.width, "rows of the output overlap");
+        assert!(self.rows == 1 || self.strides.output >= self.width, "rows of the output overlap");
         let len = output.len();
         let whole = Slice::new(output);
         let parts = self.parts(heads, threads.count());
@@ -50,7 +50,7 @@ impl Attention {
         let scratch_len = self.scratch_len();
         let mut space = scratch.take::<f32>(scratch_len * threads.count());
         let space = Slice::new(&mut space);
-        let work = size * self.terms * (self.depth + self.width);
+        let work = size * self.keys * (self.depth + self.width);
         threads.par_ranges_with(heads * parts, (GRAIN / 4).div_ceil(work + 1), |range, worker| {
             // SAFETY: no two threads are the same worker at a time.
             let space = unsafe { space.part(worker * scratch_len, scratch_len) };
@@ -58,7 +58,7 @@ impl Attention {
                 let (i, first) = (task / parts, task % parts * size);
                 let rows = first..(first + size).min(self.rows);
                 let start = at(i);
-                assert!(start + (self.rows - 1) * self.strides[3] + self.width <= len);
+                assert!(start + (self.rows - 1) * self.strides.output + self.width <= len);
                 self.some_rows(&head(i), rows, space, (whole, start));
             }
         });
@@ -80,7 +80,7 @@ impl Attention {
     fn block_of(&self, has_hidden: bool) -> usize {
         let most = rows_per_block(self.precision());
         let limit = if has_hidden { ROWS_WITH_HIDDEN } else { 256 };
-        let whole = (SCORES / self.terms.max(1)).clamp(16, limit) / most * most;
+        let whole = (SCORES / self.keys.max(1)).clamp(16, limit) / most * most;
         whole.max(most).min(self.rows)
     }
 
@@ -93,9 +93,9 @@ impl Attention {
         let packed = if self.few() {
             0
         } else {
-            self.panels_len(self.depth, self.terms) + self.panels_len(self.terms, self.width)
+            self.panels_len(self.depth, self.keys) + self.panels_len(self.keys, self.width)
         };
-        self.block() * Self::columns(self.terms, true) + packed
+        self.block() * Self::columns(self.keys, true) + packed
     }
 
     /// Bytes of scratch memory that a run takes on this many threads.
@@ -112,10 +112,10 @@ impl Attention {
         panels_len(k, n, self.precision())
     }
 
-    /// Columns of the scores of `terms` keys, with or without a sink, padded to whole groups of
+    /// Columns of the scores of `keys` keys, with or without a sink, padded to whole groups of
     /// lanes. Padding is -inf, so its weight is 0.
-    fn columns(terms: usize, has_sink: bool) -> usize {
-        (terms + usize::from(has_sink)).next_multiple_of(LANES)
+    fn columns(keys: usize, has_sink: bool) -> usize {
+        (keys + usize::from(has_sink)).next_multiple_of(LANES)
     }
 
     /// Computes some rows of a head, block by block.
@@ -126,7 +126,7 @@ impl Attention {
         space: &mut [f32],
         (output, start): (Slice<f32>, usize),
     ) {
-        let (scores, packed) = space.split_at_mut(self.block() * Self::columns(self.terms, true));
+        let (scores, packed) = space.split_at_mut(self.block() * Self::columns(self.keys, true));
         let [keys, values] = self.operands(head, packed);
         // Without its last keys a head has the same bits in f32 only.
         let visible = match values {
@@ -136,17 +136,17 @@ impl Attention {
         let size = self.block_of(visible.is_some());
         for first in rows.clone().step_by(size) {
             let block = first..(first + size).min(rows.end);
-            let terms = visible.as_ref().map_or(self.terms, |visible| visible.count(block.clone()));
-            let stride = self.scores(head, block.clone(), (keys, terms), scores);
+            let seen = visible.as_ref().map_or(self.keys, |visible| visible.count(block.clone()));
+            let stride = self.scores(head, block.clone(), (keys, seen), scores);
             // SAFETY: `run` has shown that the rows are within the output.
-            let to = unsafe { output.from(start + block.start * self.strides[3]) };
-            self.weighted(block, (scores, stride), (values, terms), to);
+            let to = unsafe { output.from(start + block.start * self.strides.output) };
+            self.weighted(block, (scores, stride), (values, seen), to);
         }
     }
 
     /// Keys and values of a head, packed if there are many rows.
     fn operands<'a>(&self, head: &'a Head<'_>, packed: &'a mut [f32]) -> [Rhs<'a>; 2] {
-        let [_, key, value, _] = self.strides;
+        let AttentionStrides { key, value, .. } = self.strides;
         let (keys, values) = (Layout::Columns { stride: key }, Layout::Rows { stride: value });
         let of = UnalignedF32::of;
         if self.few() {
@@ -155,35 +155,35 @@ impl Attention {
         let pack = |from: &[f32], layout, size, to: &mut [f32]| {
             pack_into(Threads::single(), of(from), layout, size, self.precision(), to);
         };
-        let (k, v) = packed.split_at_mut(self.panels_len(self.depth, self.terms));
-        pack(head.key, keys, RhsSize { k: self.depth, n: self.terms }, k);
-        pack(head.value, values, RhsSize { k: self.terms, n: self.width }, v);
+        let (k, v) = packed.split_at_mut(self.panels_len(self.depth, self.keys));
+        pack(head.key, keys, RhsSize { k: self.depth, n: self.keys }, k);
+        pack(head.value, values, RhsSize { k: self.keys, n: self.width }, v);
         let values = match self.precision() {
-            Precision::F32 => Rhs::LeadingRows { panels: v, rows: self.terms },
+            Precision::F32 => Rhs::LeadingRows { panels: v, rows: self.keys },
             Precision::Bf16 => Rhs::Panels(v),
         };
         [Rhs::Panels(k), values]
     }
 
-    /// Computes the weights of the first `terms` keys for a block of rows; returns the distance
+    /// Computes the weights of the first `seen` keys for a block of rows; returns the distance
     /// between its rows.
     fn scores(
         &self,
         head: &Head<'_>,
         rows: Range<usize>,
-        (keys, terms): (Rhs<'_>, usize),
+        (keys, seen): (Rhs<'_>, usize),
         scores: &mut [f32],
     ) -> usize {
-        let stride = Self::columns(terms, head.sink.is_some());
+        let stride = Self::columns(seen, head.sink.is_some());
         let count = rows.len();
-        let query = head.query.get(rows.start * self.strides[0]..).unwrap_or_default();
+        let query = head.query.get(rows.start * self.strides.query..).unwrap_or_default();
         let scale = head.scale.unwrap_or(self.scale);
         let scale = [PostOp::Multiply(Operand::Number(scale))];
         let gemm = Gemm {
             m: count,
-            n: terms,
+            n: seen,
             k: self.depth,
-            a: Lhs::Rows { values: query, stride: self.strides[0] },
+            a: Lhs::Rows { values: query, stride: self.strides.query },
             b: keys,
             c_stride: stride,
             precision: self.precision(),
@@ -191,7 +191,7 @@ impl Attention {
         };
         gemm.run_alone(&mut [], scores);
         for (i, line) in rows.zip(scores.chunks_mut(stride.max(1))) {
-            let (line, sink) = line.split_at_mut(terms);
+            let (line, sink) = line.split_at_mut(seen);
             self.bias(head, i, line);
             sink.fill(f32::NEG_INFINITY);
             if let (Some(to), Some(own)) = (sink.first_mut(), head.sink) {
@@ -221,25 +221,25 @@ impl Attention {
         }
     }
 
-    /// Multiplies the weights of a block by the first `terms` values.
+    /// Multiplies the weights of a block by the first `seen` values.
     fn weighted(
         &self,
         rows: Range<usize>,
         (weights, stride): (&[f32], usize),
-        (values, terms): (Rhs<'_>, usize),
+        (values, seen): (Rhs<'_>, usize),
         to: Slice<f32>,
     ) {
         let gemm = Gemm {
             m: rows.len(),
             n: self.width,
-            k: terms,
+            k: seen,
             a: Lhs::Rows { values: weights, stride },
             b: values,
-            c_stride: self.strides[3],
+            c_stride: self.strides.output,
             precision: self.precision(),
             post_ops: &[],
         };
-        let len = (rows.len() - 1) * self.strides[3] + self.width;
+        let len = (rows.len() - 1) * self.strides.output + self.width;
         // SAFETY: these rows belong to this task alone.
         unsafe { gemm.run_at(&mut [], to, len) };
     }

@@ -8,7 +8,7 @@ pub struct Attention {
     /// Rows of the query and of the output.
     pub rows: usize,
     /// Rows of the key and the value.
-    pub terms: usize,
+    pub keys: usize,
     /// Columns of query and key.
     pub depth: usize,
     /// Columns of value and output.
@@ -18,9 +18,29 @@ pub struct Attention {
     /// Whether row `i` attends to rows `0..=i` of the keys only.
     pub causal: bool,
     /// Distances between the rows of query, key, value and output.
-    pub strides: [usize; 4],
+    pub strides: AttentionStrides,
     /// What the operands of both GEMMs are converted to, unless there are few rows.
     pub precision: Precision,
+}
+
+/// Distances between rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionStrides {
+    /// Of the query.
+    pub query: usize,
+    /// Of the key.
+    pub key: usize,
+    /// Of the value.
+    pub value: usize,
+    /// Of the output.
+    pub output: usize,
+}
+
+impl AttentionStrides {
+    /// Rows without gaps, of `depth` elements in query and key, and of `width` in the others.
+    pub fn dense(depth: usize, width: usize) -> AttentionStrides {
+        AttentionStrides { query: depth, key: depth, value: width, output: width }
+    }
 }
 
 /// The most masks of a head.

@@ -35,22 +35,22 @@ impl<'a> VisibleKeys<'a> {
         head: &Head<'a>,
         rows: Range<usize>,
     ) -> Option<VisibleKeys<'a>> {
-        let Attention { terms, depth, width, scale, causal, strides, .. } = *attention;
+        let Attention { keys, depth, width, scale, causal, strides, .. } = *attention;
         let mask = match head.masks {
             _ if causal => None,
             [Some(mask), None, None] if mask.column == 1 => Some(mask),
             _ => return None,
         };
         let all = VisibleKeys { attention, mask, bound: 0.0 };
-        if terms == 0 || head.sink.is_some() || !all.hides(rows.clone()) {
+        if keys == 0 || head.sink.is_some() || !all.hides(rows.clone()) {
             return None;
         }
-        let is_finite = largest(head.value, 0..terms, strides[2], width).is_finite();
+        let is_finite = largest(head.value, 0..keys, strides.value, width).is_finite();
         if causal {
             return is_finite.then_some(all);
         }
-        let query = largest(head.query, rows, strides[0], depth);
-        let key = largest(head.key, 0..terms, strides[1], depth);
+        let query = largest(head.query, rows, strides.query, depth);
+        let key = largest(head.key, 0..keys, strides.key, depth);
         let bound = query * key * depth as f32 * scale.abs();
         // Far below what overflows.
         (is_finite && bound < f32::MAX / 16.0).then_some(VisibleKeys { bound, ..all })
@@ -58,13 +58,13 @@ impl<'a> VisibleKeys<'a> {
 
     /// Whether the last keys are hidden from some block of the rows, as far as a few rows tell.
     fn hides(&self, rows: Range<usize>) -> bool {
-        let terms = self.attention.terms;
+        let keys = self.attention.keys;
         if rows.len() <= ROWS_WITH_HIDDEN {
-            return self.count(rows) < terms;
+            return self.count(rows) < keys;
         }
         // In batches, the first rows may be padding, for which all keys are hidden alike.
         let some = [rows.start, rows.start + rows.len() / 2];
-        some.iter().any(|row| self.last(*row, 0) < terms)
+        some.iter().any(|row| self.last(*row, 0) < keys)
     }
 
     /// How many keys have to be multiplied for these rows, from the first on.
@@ -75,12 +75,12 @@ impl<'a> VisibleKeys<'a> {
 
     /// One more than the last key that row `row` attends to, or `least` if that is more.
     fn last(&self, row: usize, least: usize) -> usize {
-        let Attention { terms, rows, .. } = *self.attention;
-        let Some(mask) = self.mask else { return (row + 1).min(terms).max(least) };
-        let added = &mask.values[row * mask.row..][..terms];
+        let Attention { keys, rows, .. } = *self.attention;
+        let Some(mask) = self.mask else { return (row + 1).min(keys).max(least) };
+        let added = &mask.values[row * mask.row..][..keys];
         // Any key tells how large the largest score is at least. Causal masks show the first key
         // or, if that is padding, the row's own; or one between them.
-        let own = (row + terms).saturating_sub(rows).min(terms - 1);
+        let own = (row + keys).saturating_sub(rows).min(keys - 1);
         let some = [0, own / 2, own].map(|key| added[key]);
         let most = some.into_iter().fold(f32::NEG_INFINITY, f32::max).min(0.0);
         last_seen(added, (most - 2.0 * self.bound - MARGIN) * ROUNDING, least)

@@ -10,6 +10,7 @@ use crate::gemm::{PostOp, apply_post_ops, apply_to_rows};
 use crate::math::real::{Real, StoredReal};
 use crate::multiversion;
 use crate::nn::norm::long_rows::{Affine, LongRows};
+use crate::nn::norm::normalization::MeanScale;
 pub use crate::nn::norm::normalization::{Divisor, Normalization};
 use bytemuck::cast_slice;
 
@@ -34,9 +35,12 @@ fn normalize_long(
     normalization: Normalization,
     mut io: InOut<'_, f32>,
 ) {
-    let moments = rows.moments(threads, normalization, &mut io);
-    let affine = |row: usize| Affine { mean: moments[row].0, scale: moments[row].1, shift: None };
-    rows.rewrite(threads, io.len() / moments.len(), &affine, &io);
+    let all = rows.mean_scales(threads, normalization, &mut io);
+    let affine = |row: usize| {
+        let MeanScale { mean, scale } = all[row];
+        Affine { mean, scale, shift: None }
+    };
+    rows.rewrite(threads, io.len() / all.len(), &affine, &io);
 }
 
 /// Normalises rows of `columns` elements, then applies `post_ops` to each.
@@ -93,25 +97,25 @@ multiversion! {
             Err(run) => run,
             Ok((from, _)) => from,
         };
-        let mut moments = [(0f32, 0f32); ROWS_AT_ONCE];
+        let mut all = [MeanScale { mean: 0.0, scale: 0.0 }; ROWS_AT_ONCE];
         match (rows, columns % LANES) {
-            (ROWS_AT_ONCE, 0) => moments = row_moments::<_, false>(from, columns, normalization),
-            (ROWS_AT_ONCE, _) => moments = row_moments::<_, true>(from, columns, normalization),
+            (ROWS_AT_ONCE, 0) => all = row_mean_scales::<_, false>(from, columns, normalization),
+            (ROWS_AT_ONCE, _) => all = row_mean_scales::<_, true>(from, columns, normalization),
             (LONG_ROWS_AT_ONCE, 0) => {
                 let some: [_; LONG_ROWS_AT_ONCE] =
-                    row_moments::<_, false>(from, columns, normalization);
-                moments[..LONG_ROWS_AT_ONCE].copy_from_slice(&some);
+                    row_mean_scales::<_, false>(from, columns, normalization);
+                all[..LONG_ROWS_AT_ONCE].copy_from_slice(&some);
             }
             _ => {
                 for row in 0..rows {
                     let from = &from[row * columns..];
-                    [moments[row]] = row_moments::<1, true>(from, columns, normalization);
+                    [all[row]] = row_mean_scales::<1, true>(from, columns, normalization);
                 }
             }
         }
         let whole = columns - columns % LANES;
         for row in 0..rows {
-            let (mean, scale) = moments[row];
+            let MeanScale { mean, scale } = all[row];
             let first = row * columns;
             // The last group overlaps the one before, which may be overwritten.
             let last: [f32; LANES] = io.load(first + columns - LANES);
@@ -127,14 +131,13 @@ multiversion! {
     }
 }
 
-/// For each of the first `R` rows, what to subtract from its elements, and the factor of the
-/// differences. Unless `REST`, rows are whole groups of [`LANES`].
+/// The means and scales of the first `R` rows. Unless `REST`, rows are whole groups of [`LANES`].
 #[inline(always)]
-fn row_moments<const R: usize, const REST: bool>(
+fn row_mean_scales<const R: usize, const REST: bool>(
     from: &[f32],
     columns: usize,
     normalization: Normalization,
-) -> [(f32, f32); R] {
+) -> [MeanScale; R] {
     let (count, rest) = (columns as f32, if REST { columns % LANES } else { 0 });
     let whole = columns - rest;
     // The bits of the elements in the last group of a row; the others are 0.
@@ -190,11 +193,11 @@ fn row_moments<const R: usize, const REST: bool>(
     for r in 0..R {
         scales[r] = 1.0 / normalization.divisor.of(scales[r], count);
     }
-    let mut moments = [(0f32, 0f32); R];
+    let mut all = [MeanScale { mean: 0.0, scale: 0.0 }; R];
     for r in 0..R {
-        moments[r] = (means[r], scales[r]);
+        all[r] = MeanScale { mean: means[r], scale: scales[r] };
     }
-    moments
+    all
 }
 
 /// The first [`LANES`] elements, as many as there are; the others are 0.
@@ -237,7 +240,7 @@ fn totals<const R: usize>(lanes: &[[f32; LANES]; R]) -> [f32; R] {
 multiversion! {
     vectors if size_of::<T>() <= size_of::<f32>();
     fn normalize_block<T: StoredReal>(block: &mut Block<'_, T>, normalization: Normalization, count: usize) {
-        let (mean, scale) = moments(block, normalization, count);
+        let MeanScale { mean, scale } = mean_scale(block, normalization, count);
         match normalization.divisor {
             Divisor::One => block.map(|x, i| x - mean[i]),
             _ => block.map(|x, i| (x - mean[i]) * scale[i]),
@@ -245,27 +248,28 @@ multiversion! {
     }
 }
 
-/// What to subtract from the elements, and the factor of the differences.
+/// The mean and scale of each lane.
 #[inline(always)]
-fn moments<T: StoredReal>(
+fn mean_scale<T: StoredReal>(
     block: &mut Block<'_, T>,
     normalization: Normalization,
     count: usize,
-) -> (Lanes<T::Wide>, Lanes<T::Wide>) {
+) -> MeanScale<Lanes<T::Wide>> {
     let (zero, one, count) = (T::Wide::of(0.0), T::Wide::of(1.0), T::Wide::of(count as f64));
     let mut mean = [zero; LANES];
     if normalization.center {
         mean = each(block.fold(zero, |sum, x, _| sum + x, |a, b| a + b), |sum| sum / count);
     }
     if normalization.divisor == Divisor::One {
-        return (mean, [one; LANES]);
+        return MeanScale { mean, scale: [one; LANES] };
     }
     let square = |sum, x, i: usize| {
         let d = x - mean[i];
         sum + d * d
     };
     let squares = block.fold(zero, square, |a, b| a + b);
-    (mean, each(squares, |sum| one / normalization.divisor.of(sum, count)))
+    let scale = each(squares, |sum| one / normalization.divisor.of(sum, count));
+    MeanScale { mean, scale }
 }
 
 /// Divides each element by itself: 1, except for 0.
@@ -314,10 +318,10 @@ pub fn normalize_groups<T: StoredReal>(
     if let (Some(rows), Some(mut io)) = (long, io.as_f32()) {
         let normalization =
             Normalization { center: true, divisor: Divisor::DeviationInside(groups.eps) };
-        let moments = rows.moments(threads, normalization, &mut io);
+        let all = rows.mean_scales(threads, normalization, &mut io);
         let (scale, shift): (&[f32], &[f32]) = (cast_slice(scale), cast_slice(shift));
         let affine = |run: usize| {
-            let (mean, factor) = moments[run / size];
+            let MeanScale { mean, scale: factor } = all[run / size];
             let channel = run % channels;
             Affine { mean, scale: factor * scale[channel], shift: Some(shift[channel]) }
         };
@@ -341,7 +345,8 @@ multiversion! {
         shift: &[T],
     ) {
         let normalization = Normalization { center: true, divisor: Divisor::DeviationInside(eps) };
-        let (mean, factor) = moments(block, normalization, scale.len() * inner);
+        let count = scale.len() * inner;
+        let MeanScale { mean, scale: factor } = mean_scale(block, normalization, count);
         for (channel, (scale, shift)) in scale.iter().zip(shift).enumerate() {
             let (scale, shift) = (factor[0] * scale.widen(), shift.widen());
             block.part(channel * inner, inner).map(|x, _| (x - mean[0]) * scale + shift);

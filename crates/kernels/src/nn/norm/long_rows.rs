@@ -7,7 +7,7 @@ use crate::base::scratch::InOut;
 use crate::base::simd::opaque_index;
 use crate::base::slices::{GRAIN, LANES, LONG_ROW, PART, Pairs, met};
 use crate::multiversion;
-use crate::nn::norm::normalization::{Divisor, Normalization};
+use crate::nn::norm::normalization::{Divisor, MeanScale, Normalization};
 use std::ops::Range;
 
 /// Parts that are summed in one loop, since one alone is bound by the latency of additions.
@@ -34,13 +34,13 @@ impl LongRows {
         (rows > 0 && columns > LONG_ROW).then_some(LongRows { rows, columns })
     }
 
-    /// For each row, what to subtract from its elements, and the factor of the differences.
-    pub(super) fn moments(
+    /// The means and scales of all rows.
+    pub(super) fn mean_scales(
         self,
         threads: &Threads,
         normalization: Normalization,
         io: &mut InOut<'_, f32>,
-    ) -> Vec<(f32, f32)> {
+    ) -> Vec<MeanScale> {
         let from: &[f32] = match io.slices() {
             Ok((from, _)) => from,
             Err(run) => run,
@@ -52,12 +52,15 @@ impl LongRows {
             means.iter_mut().for_each(|mean| *mean /= count);
         }
         if normalization.divisor == Divisor::One {
-            return means.into_iter().map(|mean| (mean, 1.0)).collect();
+            return means.into_iter().map(|mean| MeanScale { mean, scale: 1.0 }).collect();
         }
         let squares = |part: &[f32], row: usize| sums_of_parts::<Squares>(part, means[row]);
         let squares = self.sums(threads, from, &squares);
-        let scale = |sum: f32| 1.0 / normalization.divisor.of(sum, count);
-        means.into_iter().zip(squares).map(|(mean, sum)| (mean, scale(sum))).collect()
+        let mean_scale = |(mean, sum): (f32, f32)| {
+            let scale = 1.0 / normalization.divisor.of(sum, count);
+            MeanScale { mean, scale }
+        };
+        means.into_iter().zip(squares).map(mean_scale).collect()
     }
 
     /// The sum of each row; `sums` gives those of up to [`PARTS_AT_ONCE`] parts of a row.

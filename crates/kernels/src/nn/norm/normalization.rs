@@ -41,3 +41,10 @@ pub struct Normalization {
     /// The divisor.
     pub divisor: Divisor,
 }
+
+/// What to subtract from elements, and the factor of the differences.
+#[derive(Clone, Copy)]
+pub(super) struct MeanScale<T = f32> {
+    pub(super) mean: T,
+    pub(super) scale: T,
+}

@@ -65,7 +65,7 @@ pub(super) fn layout() -> &'static str {
 ///
 /// # Panics
 /// When there are too few.
-pub(super) fn filters(
+pub(super) fn pack_filters(
     conv: &Convolution,
     zero_points: &[u8],
     arena: &WeightArena,

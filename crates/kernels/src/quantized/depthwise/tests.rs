@@ -62,7 +62,7 @@ fn is_exact(conv: &Convolution, seed: u64, threads: usize) -> Result<(), TestCas
         .collect();
     let quantized = QuantizedConvolution::depthwise(conv, &params).expect("it is depthwise");
     let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
-    let packed = quantized.filters((&threads, WeightArena::unpooled()), &filters);
+    let packed = quantized.pack_filters((&threads, WeightArena::unpooled()), &filters);
     let operands = Operands { data: Data::Quantized(&data), filters: &packed, scales: &scales };
     let post_ops = [PostOp::Add(Operand::Columns(&bias))];
     let mut found = vec![f32::NAN; wanted.len()];
@@ -141,8 +141,10 @@ fn expanded_lines_are_those_of_the_whole() {
         let run = |threads: usize, fused: bool| {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let place = (&threads, WeightArena::unpooled());
-            let packed =
-                [expand.filters(place, &filters[0]), depthwise.filters(place, &filters[1])];
+            let packed = [
+                expand.pack_filters(place, &filters[0]),
+                depthwise.pack_filters(place, &filters[1]),
+            ];
             let stage = |i: usize, data| {
                 let operands = Operands { data, filters: &packed[i], scales: &scales };
                 Stage { operands, post_ops: &post_ops }

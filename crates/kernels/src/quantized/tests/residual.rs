@@ -27,7 +27,7 @@ fn both(outputs: usize, post_ops: &[PostOp<'_>], to: Quantizers<'_>) -> (Vec<u8>
     let params = QuantParams::new(-3.2, 0.1).unwrap();
     let conv = QuantizedConvolution::new(&conv, params).unwrap().in_panels();
     let filters: Vec<i8> = (0..outputs * 12).map(|i| (i * 31 % 200) as i8).collect();
-    let panels = conv.filters((Threads::single(), WeightArena::unpooled()), &filters);
+    let panels = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &filters);
     let data = numbers(ROWS * 12, 7);
     let data = Data::F32(Input::channels_last(&data), params.quantizer().unwrap());
     let scales: Vec<f32> = numbers(outputs, 29).iter().map(|x| x / 200.0).collect();

@@ -123,8 +123,8 @@ fn whole(rewriter: &GraphRewriter<'_>, node: &Node) -> Option<Node> {
     }
     let mut inputs: SmallVec<[ValueId; 4]> = all.into_iter().collect();
     for (mask, at) in scores.masks {
-        let (own, terms) = (net.sizes(mask)?, heads.attention.terms);
-        let place = MaskAt::new(inputs.len(), &own, &at[..at.len() - 2], terms);
+        let (own, keys) = (net.sizes(mask)?, heads.attention.keys);
+        let place = MaskAt::new(inputs.len(), &own, &at[..at.len() - 2], keys);
         heads.masks.push(place);
         inputs.push(mask);
     }

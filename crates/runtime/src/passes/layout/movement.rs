@@ -22,6 +22,7 @@ use crate::passes::layout::strided::Strided;
 use infer::InputSet;
 use infer::ops::interpolate::{Interpolate, Mode};
 use infer::ops::matmul::MatMul;
+use kernels::attention::AttentionStrides;
 use smallvec::smallvec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -194,8 +195,8 @@ impl Chains {
             }
             None => {
                 let mut heads = heads(net, node)?;
-                let terms = heads.attention.terms;
-                self.operands(&mut heads, terms, &mut inputs);
+                let keys = heads.attention.keys;
+                self.operands(&mut heads, keys, &mut inputs);
                 Arc::new(Attention { heads })
             }
         };
@@ -203,18 +204,22 @@ impl Chains {
     }
 
     /// Lets heads read query, key and value at the source of their movements. Keys and values have
-    /// `terms` rows.
-    fn operands(&self, heads: &mut Heads, terms: usize, inputs: &mut [ValueId]) {
+    /// `keys` rows.
+    fn operands(&self, heads: &mut Heads, keys: usize, inputs: &mut [ValueId]) {
         let Heads { attention, at, .. } = heads;
-        let matrices =
-            [(attention.rows, attention.depth), (terms, attention.depth), (terms, attention.width)];
-        for (i, (rows, columns)) in matrices.into_iter().enumerate() {
+        let AttentionStrides { query, key, value, .. } = &mut attention.strides;
+        let matrices = [
+            (attention.rows, attention.depth, query),
+            (keys, attention.depth, key),
+            (keys, attention.width, value),
+        ];
+        for (i, (rows, columns, own)) in matrices.into_iter().enumerate() {
             let map = self.maps.get(&inputs[i]).filter(|m| m.copies > 0);
             // All heads share one row (stride 0), which a strided map cannot express.
-            let one = attention.strides[i] == 0 && rows > 1;
+            let one = *own == 0 && rows > 1;
             let Some(map) = map.filter(|_| !one) else { continue };
             let Some((starts, stride)) = placed(map, &at[i], rows, columns) else { continue };
-            (at[i], attention.strides[i]) = (starts, stride);
+            (at[i], *own) = (starts, stride);
             inputs[i] = map.source;
         }
     }
@@ -246,7 +251,7 @@ impl Chains {
         let mut heads = cached.as_ref().map(|cached| cached.heads.clone()).or_else(own)?;
         let (rows, width) = (heads.attention.rows, heads.attention.width);
         let inverse = map.inverse(rows * width * heads.to.len())?;
-        (heads.to, heads.attention.strides[3]) = placed(&inverse, &heads.to, rows, width)?;
+        (heads.to, heads.attention.strides.output) = placed(&inverse, &heads.to, rows, width)?;
         let mut node = rewriter.take(map.source)?;
         node.operation = Operation::Fused(match cached {
             Some(cached) => Arc::new(CachedAttention { heads, ..cached }),
