@@ -6,7 +6,7 @@ use irrun_kernels::conv::{Convolution, DepthwiseInput, Input};
 use irrun_kernels::gemm::{Precision, Window};
 use irrun_kernels::par::Threads;
 use irrun_kernels::quantize::Output;
-use irrun_kernels::{ScratchPool, WeightArena};
+use irrun_kernels::{Packer, ScratchPool, Workers};
 use std::time::Duration;
 
 /// A square image, as padded as keeps its size where the stride is 1.
@@ -60,7 +60,7 @@ fn convolutions(criterion: &mut Criterion) {
         let conv = case.convolution();
         let input = values(case.size * case.size * case.inputs);
         let given = values(case.outputs * case.inputs / case.groups * case.taps * case.taps);
-        let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &given);
+        let filters = conv.pack_filters(Packer::unpooled(&threads), &given);
         let mut output = vec![0.0; conv.positions() * case.outputs];
         group.throughput(Throughput::Elements(conv.flops()));
         group.bench_function(case.name, |bencher| {
@@ -69,8 +69,8 @@ fn convolutions(criterion: &mut Criterion) {
                 if conv.is_depthwise() {
                     let input = DepthwiseInput::F32(input.values);
                     let output = Output::F32(&mut output);
-                    let place = (&threads, &scratch);
-                    conv.run_depthwise(place, (input, &filters), &[], (output, &mut []));
+                    let workers = Workers { threads: &threads, scratch: &scratch };
+                    conv.run_depthwise(workers, (input, &filters), &[], (output, &mut []));
                 } else {
                     let operands = (input, &filters, &given[..]);
                     conv.run(&threads, &scratch, operands, &[], &mut output);

@@ -5,7 +5,7 @@ use criterion::{Criterion, Throughput};
 use irrun_kernels::gemm::{Gemm, Layout, Lhs, Packed, Precision, Rhs, RhsSize};
 use irrun_kernels::num::UnalignedF32;
 use irrun_kernels::par::Threads;
-use irrun_kernels::{ScratchPool, WeightArena};
+use irrun_kernels::{Packer, ScratchPool};
 use std::time::Duration;
 
 /// Rows, columns, and length of the sums.
@@ -38,7 +38,7 @@ fn packed(criterion: &mut Criterion, precision: Precision) {
     let mut group = criterion.benchmark_group(format!("packed {precision:?}"));
     for Size { m, n, k } in PACKED {
         let (a, b, mut c) = (values(m * k), values(k * n), vec![0.0; m * n]);
-        let to = (&threads, WeightArena::unpooled());
+        let to = Packer::unpooled(&threads);
         let layout = Layout::Rows { stride: n };
         let b = Packed::new(to, UnalignedF32::of(&b), layout, RhsSize { k, n }, precision);
         let (a, b) = (Lhs::Rows { values: &a, stride: k }, Rhs::Packed(&b));

@@ -13,6 +13,7 @@ pub use base::aligned_buf::{
     AlignedBuf, Allocation, WeightArena, prefer_large_heap, set_mmap_threshold,
 };
 pub use base::scratch::{InOut, Scratch, ScratchPool};
+pub use base::workers::{Packer, Workers};
 pub use base::{isa, num, par, slices};
 
 mod math;

@@ -13,7 +13,7 @@ use irrun_kernels::par::Threads;
 use irrun_kernels::slices::Slices;
 use irrun_kernels::softmax::softmax;
 use irrun_kernels::unary::{SIXTH, Unary, unary_f32};
-use irrun_kernels::{InOut, ScratchPool, WeightArena};
+use irrun_kernels::{InOut, Packer, ScratchPool};
 
 fn numbers(len: usize, seed: f32) -> Vec<f32> {
     (0..len).map(|i| (i as f32 * seed).sin()).collect()
@@ -38,7 +38,7 @@ fn products(precision: Precision) -> Vec<f32> {
     let (threads, scratch) = (Threads::single(), ScratchPool::default());
     let layout = Layout::Rows { stride: n };
     let packed = Packed::new(
-        (threads, WeightArena::unpooled()),
+        Packer::unpooled(threads),
         UnalignedF32::of(&b),
         layout,
         RhsSize { k, n },
@@ -79,7 +79,7 @@ fn convolutions(precision: Precision) -> Vec<f32> {
         let own = |len, seed| numbers(len, seed).iter().map(exact).collect::<Vec<f32>>();
         let values = own(33 * 33 * inputs, 0.53);
         let given = own(outputs * inputs / groups * 9, 0.29);
-        let filters = conv.pack_filters((threads, WeightArena::unpooled()), &given);
+        let filters = conv.pack_filters(Packer::unpooled(threads), &given);
         let channels_first = conv.reads_channels_first();
         let input = Input { channels_first, ..Input::channels_last(&values) };
         let post_ops = [PostOp::Apply(Unary::Relu {})];

@@ -8,7 +8,7 @@ use irrun_kernels::gemm::{
 use irrun_kernels::isa::{Isa, force};
 use irrun_kernels::num::UnalignedF32;
 use irrun_kernels::par::Threads;
-use irrun_kernels::{ScratchPool, WeightArena};
+use irrun_kernels::{Packer, ScratchPool};
 use std::panic::catch_unwind;
 
 const K: usize = 64;
@@ -29,7 +29,7 @@ fn is_refused(b: &(impl Fn() -> Rhs<'static> + std::panic::RefUnwindSafe)) -> bo
 #[test]
 fn panels_of_another_instruction_set_are_refused() {
     let there: Vec<Isa> = Isa::ALL.into_iter().filter(|isa| isa.is_available()).collect();
-    let to = (Threads::single(), WeightArena::unpooled());
+    let to = Packer::unpooled(Threads::single());
     for own in there.iter().filter(|isa| **isa != Isa::Amx) {
         force(*own);
         let weights: &'static [f32] = Vec::leak(vec![0.25; K * N]);

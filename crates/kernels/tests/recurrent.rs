@@ -6,7 +6,7 @@ use irrun_kernels::num::UnalignedF32;
 use irrun_kernels::par::Threads;
 use irrun_kernels::recurrent::{Cell, Number, Operands, Outputs, Recurrence};
 use irrun_kernels::unary::Unary;
-use irrun_kernels::{ScratchPool, WeightArena};
+use irrun_kernels::{Packer, ScratchPool};
 
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
     (0..len).map(|i| ((i * 37 + seed * 11) % 101) as f64 / 64.0 - 0.75).collect()
@@ -173,7 +173,7 @@ impl Network {
         let pack = |from: &[f32], first: usize, rows: usize, k: usize| {
             let layout = Layout::Columns { stride: k };
             Packed::new(
-                (Threads::single(), WeightArena::unpooled()),
+                Packer::unpooled(Threads::single()),
                 UnalignedF32::of(&from[first * k..]),
                 layout,
                 RhsSize { k, n: rows },

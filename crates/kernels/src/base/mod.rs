@@ -13,3 +13,4 @@ pub(crate) mod simd;
 pub mod slices;
 pub(crate) mod strides;
 mod team;
+pub(crate) mod workers;

@@ -2,10 +2,8 @@
 
 use super::problem::{Convolution, Filters, Input};
 use super::small_ic::small_ic;
-use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
-use crate::base::par::Threads;
-use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::gemm::{
     BlockDiagonal, Gemm, Im2col, Layout, Lhs, Packed, PostOp, Precision, Rhs, RhsSize, Target,
 };
@@ -22,7 +20,7 @@ impl Convolution {
     }
 
     /// Packs a matrix for each group.
-    pub(super) fn packed(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
+    pub(super) fn packed(&self, to: Packer<'_>, filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         let (inputs, outputs) = self.group();
         let k = taps * inputs;
@@ -43,7 +41,7 @@ impl Convolution {
     /// Convolves group by group.
     pub(super) fn groups(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (input, filters): (Input<'_>, &Filters<'_>),
         post_ops: &[PostOp<'_>],
         mut output: Target<'_>,

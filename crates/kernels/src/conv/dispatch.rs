@@ -5,9 +5,9 @@ use super::problem::{Convolution, Filters, Input};
 use super::small_ic::small_ic;
 use super::small_oc::small_oc;
 use super::winograd;
-use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::gemm::{PostOp, Target, apply_post_ops};
 use crate::math::quantize::Output;
 use crate::reduce;
@@ -69,8 +69,8 @@ impl Convolution {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn pack_filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Filters<'static> {
-        if self.is_winograd() && !self.must_skip(to.0, filters) {
+    pub fn pack_filters(&self, to: Packer<'_>, filters: &[f32]) -> Filters<'static> {
+        if self.is_winograd() && !self.must_skip(to.threads, filters) {
             Filters::Winograd(winograd::pack_filters(self, to, filters))
         } else {
             self.pack_direct_filters(to, filters)
@@ -78,28 +78,24 @@ impl Convolution {
     }
 
     /// As [`Self::pack_filters`], for [`Self::run_direct`].
-    pub(super) fn pack_direct_filters(
-        &self,
-        to: (&Threads, &WeightArena),
-        filters: &[f32],
-    ) -> Filters<'static> {
+    pub(super) fn pack_direct_filters(&self, to: Packer<'_>, filters: &[f32]) -> Filters<'static> {
         let taps = self.taps();
         if let Some(repeated) = self.repeated() {
             return repeated.pack_direct_filters(to, filters);
         }
         if let Some(each) = depthwise::group_channels(self) {
-            let mut packed = to.1.alloc(taps * each * self.outputs * size_of::<f32>());
+            let mut packed = to.arena.alloc(taps * each * self.outputs * size_of::<f32>());
             depthwise::pack_weights(self, each, filters, packed.elements_mut());
             return Filters::Depthwise(packed);
         }
-        if self.must_skip(to.0, filters) {
-            return self.by_taps(to.1, filters);
+        if self.must_skip(to.threads, filters) {
+            return self.by_taps(to.arena, filters);
         }
         if let Some(small) = small_ic(self) {
             return Filters::SmallIc(small.pack_filters(to, filters));
         }
         if let Some(small) = small_oc(self) {
-            return Filters::SmallOc(small.pack_filters(to.1, filters));
+            return Filters::SmallOc(small.pack_filters(to.arena, filters));
         }
         self.packed(to, filters)
     }
@@ -110,7 +106,7 @@ impl Convolution {
         let is_small = small_ic(self).is_some() || small_oc(self).is_some();
         let has_own = is_depthwise || is_small || self.is_winograd();
         if has_own || self.must_skip(threads, filters) {
-            self.pack_filters((threads, WeightArena::unpooled()), filters)
+            self.pack_filters(Packer::unpooled(threads), filters)
         } else {
             Filters::Plain(filters)
         }
@@ -140,7 +136,7 @@ impl Convolution {
         };
         assert!(input.is_plain(), "channels lie last, in one input");
         let operands = (input.values, transformed.elements());
-        if !winograd::run(self, (threads, scratch), operands, post_ops, output) {
+        if !winograd::run(self, Workers { threads, scratch }, operands, post_ops, output) {
             self.run_direct(threads, scratch, (input, &Filters::Plain(given)), post_ops, output);
         }
     }
@@ -152,7 +148,7 @@ impl Convolution {
     /// [`Self::accepts_bf16`].
     pub fn run_bf16(
         &self,
-        place: (&Threads, &ScratchPool),
+        workers: Workers<'_>,
         operands: (Input<'_>, &Filters<'_>),
         post_ops: &[PostOp<'_>],
         output: Target<'_>,
@@ -160,7 +156,7 @@ impl Convolution {
         assert!(self.can_output_bf16() && (self.accepts_bf16() || !operands.0.is_bf16));
         assert_eq!(output.len(), self.batch * self.positions() * self.outputs);
         if output.len() > 0 {
-            self.run_gemm(place, operands, post_ops, output);
+            self.run_gemm(workers, operands, post_ops, output);
         }
     }
 
@@ -172,7 +168,7 @@ impl Convolution {
     /// [`Self::accepts_quantized`].
     pub fn run_depthwise(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (input, filters): (DepthwiseInput<'_>, &Filters<'_>),
         post_ops: &[PostOp<'_>],
         (output, means): (Output<'_>, &mut [f32]),
@@ -187,7 +183,13 @@ impl Convolution {
         let count = if means.is_empty() { 0 } else { self.batch * lines * self.outputs };
         let mut sums = scratch.take(count);
         let to = (output, &mut sums[..]);
-        depthwise::depthwise(self, (threads, scratch), (input, filters.elements()), post_ops, to);
+        depthwise::depthwise(
+            self,
+            Workers { threads, scratch },
+            (input, filters.elements()),
+            post_ops,
+            to,
+        );
         let each = sums.chunks_mut(lines * self.outputs).zip(means.chunks_mut(self.outputs));
         each.for_each(|(sums, means)| reduce::means(positions, sums, means));
     }
@@ -209,21 +211,22 @@ impl Convolution {
             Filters::Depthwise(filters) => {
                 assert!(input.is_plain(), "channels lie last, in one input");
                 let (values, filters) = (input.values, filters.elements());
-                let (place, to) = ((threads, scratch), (Output::F32(output), &mut [][..]));
+                let (workers, to) =
+                    (Workers { threads, scratch }, (Output::F32(output), &mut [][..]));
                 let Some(repeated) = self.repeated() else {
                     let operands = (DepthwiseInput::F32(values), filters);
-                    return depthwise::depthwise(self, place, operands, post_ops, to);
+                    return depthwise::depthwise(self, workers, operands, post_ops, to);
                 };
                 let mut inputs = scratch.take(self.batch * repeated.inside() * repeated.inputs);
                 depthwise::repeat(threads, values, &mut inputs);
                 let operands = (DepthwiseInput::F32(&inputs), filters);
-                depthwise::depthwise(&repeated, place, operands, post_ops, to);
+                depthwise::depthwise(&repeated, workers, operands, post_ops, to);
             }
             Filters::SmallOc(filters) => {
                 let small =
                     small_oc(self).expect("filters for few outputs are of one that has few");
                 let operands = (input, filters.elements());
-                small.run((threads, scratch), operands, post_ops, output);
+                small.run(Workers { threads, scratch }, operands, post_ops, output);
             }
             _ if self.taps() * self.group().0 == 0 => {
                 output.fill(0.0);
@@ -233,7 +236,12 @@ impl Convolution {
             }
             _ => {
                 let operands = (input, filters);
-                self.run_gemm((threads, scratch), operands, post_ops, Target::F32(output));
+                self.run_gemm(
+                    Workers { threads, scratch },
+                    operands,
+                    post_ops,
+                    Target::F32(output),
+                );
             }
         }
     }
@@ -241,7 +249,7 @@ impl Convolution {
     /// Convolves by GEMM; k must not be 0.
     fn run_gemm(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (input, filters): (Input<'_>, &Filters<'_>),
         post_ops: &[PostOp<'_>],
         output: Target<'_>,
@@ -252,9 +260,9 @@ impl Convolution {
                 self.skip_padding(threads, operands, post_ops, output);
             }
             (Some(small), Filters::SmallIc(filters)) => {
-                small.run((threads, scratch), (input, filters), post_ops, output);
+                small.run(Workers { threads, scratch }, (input, filters), post_ops, output);
             }
-            _ => self.groups((threads, scratch), (input, filters), post_ops, output),
+            _ => self.groups(Workers { threads, scratch }, (input, filters), post_ops, output),
         }
     }
 }

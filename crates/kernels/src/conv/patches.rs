@@ -3,9 +3,9 @@
 //! written while they are in the cache.
 
 use super::problem::{Convolution, Filters, Input};
-use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::tuning::{PATCHES_AT_ONCE, TRANSPOSED_GRAIN};
 use crate::gemm::{PostOp, Target, Window, apply_post_ops};
 use std::ops::Range;
@@ -48,11 +48,7 @@ impl Patches {
     ///
     /// # Panics
     /// When there are too few.
-    pub(super) fn pack_filters(
-        &self,
-        to: (&Threads, &WeightArena),
-        filters: &[f32],
-    ) -> Filters<'static> {
+    pub(super) fn pack_filters(&self, to: Packer<'_>, filters: &[f32]) -> Filters<'static> {
         let (taps, outputs) = (self.conv.taps(), self.conv.outputs);
         let mut by_column = Vec::with_capacity(self.columns() * self.conv.inputs);
         for tap in 0..taps {
@@ -86,7 +82,7 @@ impl Patches {
     /// When a slice does not have the size of the convolution.
     pub(super) fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (input, filters): (&[f32], &Filters<'_>),
         post_ops: &[PostOp<'_>],
         output: &mut [f32],
@@ -115,9 +111,9 @@ impl Patches {
                 let rows = &mut rows[..x.len() * self.columns()];
                 let first = (line * width + x.start) * conv.inputs;
                 let input = Input::channels_last(&input[first..][..x.len() * conv.inputs]);
-                let place = (Threads::single(), &own);
+                let workers = Workers { threads: Threads::single(), scratch: &own };
                 let target = Target::F32(rows);
-                self.of_inputs(x.len()).groups(place, (input, filters), &early, target);
+                self.of_inputs(x.len()).groups(workers, (input, filters), &early, target);
                 // SAFETY: the patches of different inputs are disjoint parts of the output.
                 unsafe { self.write(rows, (line, x), late, output) };
             }

@@ -6,10 +6,9 @@
 //! infinities or NaN gets an even number of channels instead.
 
 use super::problem::{Convolution, Input};
-use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
-use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::tuning::SMALL_IC_GRAIN;
 use crate::gemm::{
     Gemm, Im2col, InputStrides, Layout, Lhs, Packed, PaddedLine, PostOp, Precision, Rhs, RhsSize,
@@ -90,11 +89,7 @@ impl SmallIc<'_> {
     }
 
     /// The filters for each format of the input.
-    pub(super) fn pack_filters(
-        &self,
-        to: (&Threads, &WeightArena),
-        filters: &[f32],
-    ) -> Vec<Packed> {
+    pub(super) fn pack_filters(&self, to: Packer<'_>, filters: &[f32]) -> Vec<Packed> {
         let taps = self.conv.taps();
         let own = |o: usize, c: usize| &filters[(o * self.conv.inputs + c) * taps..][..taps];
         let pack = |repacked: RepackedInput| {
@@ -132,7 +127,7 @@ impl SmallIc<'_> {
     /// Convolves as [`Convolution::run`] does.
     pub(super) fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (input, filters): (Input<'_>, &[Packed]),
         post_ops: &[PostOp<'_>],
         output: Target<'_>,

@@ -9,8 +9,7 @@ use super::problem::{Convolution, Input};
 use crate::base::aligned_buf::{AlignedBuf, WeightArena};
 use crate::base::isa::{Isa, isa};
 use crate::base::num::UnalignedF32;
-use crate::base::par::{Slice, Threads};
-use crate::base::scratch::ScratchPool;
+use crate::base::par::Slice;
 #[cfg(target_arch = "aarch64")]
 use crate::base::simd::Neon;
 #[cfg(not(target_arch = "aarch64"))]
@@ -18,6 +17,7 @@ use crate::base::simd::Portable;
 #[cfg(target_arch = "x86_64")]
 use crate::base::simd::{Avx2, Avx512};
 use crate::base::simd::{TRANSPOSE_DIM, Vector, transpose_16x16};
+use crate::base::workers::Workers;
 use crate::conv::tuning::{
     SMALL_OC_GRAIN, SMALL_OC_LINE_PER_OUTPUT, SMALL_OC_LINES, SMALL_OC_MAX_PADDED,
     SMALL_OC_MIN_LINE, SMALL_OC_SCRATCH,
@@ -126,7 +126,7 @@ impl SmallOc<'_> {
     /// Convolves as [`Convolution::run`] does.
     pub(super) fn run(
         &self,
-        pools: (&Threads, &ScratchPool),
+        workers: Workers<'_>,
         (input, weights): (Input<'_>, &[f32]),
         post_ops: &[PostOp<'_>],
         output: &mut [f32],
@@ -144,7 +144,7 @@ impl SmallOc<'_> {
         let output = Slice::new(output);
         let planes =
             |from: Positions, to: &mut [f32], plane: usize| planes_of(conv, input, from, to, plane);
-        self.run_lines(pools, (&planes, weights), in_registers, &|own, _, line| {
+        self.run_lines(workers, (&planes, weights), in_registers, &|own, _, line| {
             // SAFETY: lines are disjoint parts of the output.
             unsafe {
                 line.compute(output.part(own.start * conv.outputs, own.len() * conv.outputs));
@@ -159,7 +159,7 @@ impl SmallOc<'_> {
     /// When there are too few weights.
     pub(crate) fn run_lines(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (planes, weights): (&Planes<'_>, &[f32]),
         in_registers: RegisterPostOps<'_>,
         write: &WriteLine<'_>,

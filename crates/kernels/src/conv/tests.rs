@@ -6,10 +6,10 @@ mod padding;
 mod patches;
 
 use super::*;
-use crate::base::aligned_buf::WeightArena;
 use crate::base::num::bf16;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::gemm::{KBlocks, Operand, PostOp, Precision, Strided, Target, Window, apply_post_ops};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
 use crate::math::unary::Unary;
@@ -105,7 +105,7 @@ fn usual_windows_agree_with_the_definition() {
                 let values = numbers(input * input * channels, 3);
                 let weights = numbers(channels * conv.taps() * each, 4);
                 let threads = Threads::new(2);
-                let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+                let filters = conv.pack_filters(Packer::unpooled(&threads), &weights);
                 let mut out = vec![f32::NAN; output * output * channels];
                 let operands = (Input::channels_last(&values), &filters, &weights[..]);
                 conv.run(&threads, &ScratchPool::default(), operands, &[], &mut out);
@@ -143,7 +143,7 @@ fn channels_with_several_filters_agree_with_the_definition() {
                 row.iter_mut().zip(&bias).for_each(|(sum, bias)| *sum += bias);
             }
             for threads in [Threads::new(1), Threads::new(3)] {
-                let packed = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+                let packed = conv.pack_filters(Packer::unpooled(&threads), &weights);
                 for filters in [packed, conv.filters_once(&threads, &weights)] {
                     let mut out = vec![f32::NAN; expected.len()];
                     let operands = (Input::channels_last(&values), &filters, &weights[..]);
@@ -187,7 +187,7 @@ proptest! {
         let expected = reference(&conv, &input, &weights);
         let threads = Threads::new(2);
         let mut out = vec![f32::NAN; expected.len()];
-        let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters(Packer::unpooled(&threads), &weights);
         let scratch = ScratchPool::default();
         conv.run(&threads, &scratch, (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(&out, &expected);
@@ -213,7 +213,7 @@ proptest! {
         };
         let input = numbers(batch * h.input * w.input * channels, 1);
         let weights = numbers(channels * each * conv.taps(), 2);
-        let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters(Packer::unpooled(Threads::single()), &weights);
         let expected = reference(&conv, &input, &weights);
         let mean = |at: usize| {
             let line = |y: usize| -> f32 {
@@ -230,7 +230,8 @@ proptest! {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let (mut out, mut means) = (vec![f32::NAN; expected.len()], vec![f32::NAN; batch * channels]);
             let to = (Output::F32(&mut out), &mut means[..]);
-            conv.run_depthwise((&threads, &scratch), (DepthwiseInput::F32(&input), &filters), &[], to);
+            let workers = Workers { threads: &threads, scratch: &scratch };
+            conv.run_depthwise(workers, (DepthwiseInput::F32(&input), &filters), &[], to);
             prop_assert_eq!(&out, &expected);
             prop_assert_eq!(&means, &expected_means);
         }
@@ -261,7 +262,7 @@ proptest! {
         };
         let input: Vec<f32> = quantized.iter().enumerate().map(value).collect();
         let weights = numbers(channels * each * conv.taps(), 2);
-        let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters(Packer::unpooled(Threads::single()), &weights);
         let bias = numbers(channels, 3);
         let more = numbers(batch * conv.positions() * channels, 4);
         let post_ops = [
@@ -280,12 +281,13 @@ proptest! {
         for threads in 1..4 {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
             let (mut out, mut bytes) = (vec![f32::NAN; expected.len()], vec![0; expected.len()]);
-            let (place, map) = ((&threads, &scratch), DepthwiseInput::Quantized(&quantized, of));
+            let workers = Workers { threads: &threads, scratch: &scratch };
+            let map = DepthwiseInput::Quantized(&quantized, of);
             let values = (Output::F32(&mut out), &mut [][..]);
-            conv.run_depthwise(place, (map, &filters), &post_ops, values);
+            conv.run_depthwise(workers, (map, &filters), &post_ops, values);
             prop_assert_eq!(&out, &expected);
             let quantized_output = (Output::Quantized(&mut bytes, Quantizers::Uniform(to)), &mut [][..]);
-            conv.run_depthwise(place, (map, &filters), &post_ops, quantized_output);
+            conv.run_depthwise(workers, (map, &filters), &post_ops, quantized_output);
             prop_assert_eq!(&bytes, &expected.iter().map(q).collect::<Vec<u8>>());
         }
     }
@@ -302,7 +304,7 @@ proptest! {
         let input = coarse(batch * h.input * w.input * inputs, 1);
         let weights = coarse(outputs * ci * conv.taps(), 2);
         let expected = reference(&conv, &input, &weights);
-        for filters in [conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights), conv.filters_once(Threads::single(), &weights)] {
+        for filters in [conv.pack_filters(Packer::unpooled(Threads::single()), &weights), conv.filters_once(Threads::single(), &weights)] {
             let run = |threads: usize| {
                 let mut out = vec![f32::NAN; expected.len()];
                 let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
@@ -339,7 +341,7 @@ proptest! {
         let expected = reference(&conv, &input, &weights);
         let mut out = vec![f32::NAN; expected.len()];
         let threads = Threads::new(2);
-        let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters(Packer::unpooled(&threads), &weights);
         conv.run(&threads, &ScratchPool::default(), (Input::channels_last(&input), &filters, &weights), &[], &mut out);
         prop_assert_eq!(out, expected);
     }
@@ -360,7 +362,7 @@ proptest! {
 
         let threads = Threads::new(2);
         let back = Transposed::new(&conv);
-        let filters = back.pack_filters((&threads, WeightArena::unpooled()), &weights);
+        let filters = back.pack_filters(Packer::unpooled(&threads), &weights);
         let mut out = vec![f32::NAN; expected.len()];
         back.run(&threads, &ScratchPool::default(), (&input, &filters), &[], &mut out);
         prop_assert!(close(&out), "{out:?} {expected:?}");
@@ -425,7 +427,7 @@ fn run(
     let filters = if once {
         conv.filters_once(&threads, weights)
     } else {
-        conv.pack_filters((&threads, WeightArena::unpooled()), weights)
+        conv.pack_filters(Packer::unpooled(&threads), weights)
     };
     let mut out = vec![f32::NAN; conv.batch * conv.positions() * conv.outputs];
     let input = Input::channels_last(input);
@@ -509,7 +511,7 @@ fn padding_beyond_memory_is_not_written_down() {
         precision: Precision::Bf16,
     };
     let values: Vec<f32> = (1..=9).map(|i| i as f32).collect();
-    let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &[2.0]);
+    let filters = conv.pack_filters(Packer::unpooled(Threads::single()), &[2.0]);
     let mut out = [f32::NAN; 4];
     let input = Input::channels_last(&values);
     conv.run(Threads::single(), &ScratchPool::default(), (input, &filters, &[]), &[], &mut out);
@@ -576,7 +578,7 @@ fn with_taps_too_far_apart(groups: usize) {
     let conv = Convolution { batch: 1, axes, inputs, outputs, groups, precision };
     let given = numbers(3 * channels * channels / groups, 1);
     let threads = Threads::single();
-    let filters = conv.pack_filters((threads, WeightArena::unpooled()), &given);
+    let filters = conv.pack_filters(Packer::unpooled(threads), &given);
     let (values, mut out) = (numbers(4 * channels, 2), vec![0.0; 4 * channels]);
     let input = Input::channels_last(&values);
     conv.run(threads, &ScratchPool::default(), (input, &filters, &given), &[], &mut out);

@@ -6,9 +6,9 @@
 
 use super::patches::Patches;
 use super::problem::{Convolution, Filters, Input};
-use crate::base::aligned_buf::WeightArena;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::tuning::TRANSPOSED_GRAIN;
 use crate::gemm::{PostOp, Window, apply_post_ops};
 use crate::movement::copy::gcd;
@@ -47,11 +47,7 @@ impl Transposed {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn pack_filters(
-        &self,
-        to: (&Threads, &WeightArena),
-        filters: &[f32],
-    ) -> Vec<Filters<'static>> {
+    pub fn pack_filters(&self, to: Packer<'_>, filters: &[f32]) -> Vec<Filters<'static>> {
         match &self.0 {
             Algorithm::Patches(patches) => vec![patches.pack_filters(to, filters)],
             Algorithm::Residues(residues) => residues.pack_filters(to, filters),
@@ -89,10 +85,10 @@ impl Transposed {
     ) {
         match &self.0 {
             Algorithm::Patches(patches) => {
-                patches.run((threads, scratch), (input, &filters[0]), post_ops, output);
+                patches.run(Workers { threads, scratch }, (input, &filters[0]), post_ops, output);
             }
             Algorithm::Residues(residues) => {
-                residues.run((threads, scratch), (input, filters), post_ops, output);
+                residues.run(Workers { threads, scratch }, (input, filters), post_ops, output);
             }
         }
     }
@@ -155,7 +151,7 @@ impl Residues {
         self.parts.iter().map(|part| part.conv.flops()).sum()
     }
 
-    fn pack_filters(&self, to: (&Threads, &WeightArena), filters: &[f32]) -> Vec<Filters<'static>> {
+    fn pack_filters(&self, to: Packer<'_>, filters: &[f32]) -> Vec<Filters<'static>> {
         let part = |part: &Part| part.conv.pack_direct_filters(to, &self.taken(part, filters));
         self.parts.iter().map(part).collect()
     }
@@ -199,7 +195,7 @@ impl Residues {
 
     fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (input, filters): (&[f32], &[Filters<'_>]),
         post_ops: &[PostOp<'_>],
         output: &mut [f32],

@@ -8,8 +8,8 @@ use super::precision::Precision;
 use super::problem::{Gemm, Lhs};
 use super::tiling::{Span, Tile, tiles_per_thread};
 use super::tuning::{GRAIN, MEMORY_BOUND_ROWS};
-use crate::base::par::{Slice, Threads};
-use crate::base::scratch::ScratchPool;
+use crate::base::par::Slice;
+use crate::base::workers::Workers;
 
 /// Whether GEMMs of this many rows can be grouped.
 pub fn can_group(rows: usize, precision: Precision) -> bool {
@@ -32,7 +32,7 @@ pub struct GroupedGemm<'a> {
 /// its B is packed or multiplied as it is; when a `factor` is not an earlier GEMM or its result has
 /// another size.
 pub fn run_grouped(
-    (threads, scratch): (&Threads, &ScratchPool),
+    Workers { threads, scratch }: Workers<'_>,
     members: &[GroupedGemm<'_>],
     outputs: &mut [&mut [f32]],
 ) {

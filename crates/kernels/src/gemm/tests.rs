@@ -2,10 +2,10 @@ mod long_sums;
 mod short_rows;
 
 use super::*;
-use crate::base::aligned_buf::WeightArena;
 use crate::base::num::{UnalignedF32, bf16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::math::unary::{SIXTH, Unary};
 use proptest::prelude::*;
 
@@ -85,7 +85,7 @@ proptest! {
         let expected = reference(m, n, k, &a, |p, j| b[p * n + j]);
         let rows = Layout::Rows { stride: n };
         prop_assert_eq!(&multiply(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), rows), &threads), &expected);
-        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, RhsSize { k, n }, Precision::F32);
+        let packed = Packed::new(Packer::unpooled(&threads), UnalignedF32::of(&b), rows, RhsSize { k, n }, Precision::F32);
         prop_assert_eq!(&multiply(m, n, k, &a, Rhs::Packed(&packed), &threads), &expected);
         let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
@@ -123,7 +123,7 @@ fn few_rows_are_chains() {
                 let found =
                     multiply(m, n, k, &a, Rhs::Unpacked(UnalignedF32::of(&b), layout), &threads);
                 assert_eq!(found, expected, "{m} {n} {k} {layout:?}");
-                let (to, size) = ((&threads, WeightArena::unpooled()), RhsSize { k, n });
+                let (to, size) = (Packer::unpooled(&threads), RhsSize { k, n });
                 let packed = Packed::new(to, UnalignedF32::of(&b), layout, size, Precision::F32);
                 for threads in [Threads::single(), &threads] {
                     let found = multiply(m, n, k, &a, Rhs::Packed(&packed), threads);
@@ -205,7 +205,7 @@ proptest! {
         let rows = Layout::Rows { stride: n };
         let of = |b: Rhs<'_>| multiply_in(Precision::Bf16, (m, n, k), &a, b, &threads);
         prop_assert_eq!(&of(Rhs::Unpacked(UnalignedF32::of(&b), rows)), &expected);
-        let packed = Packed::new((&threads, WeightArena::unpooled()), UnalignedF32::of(&b), rows, RhsSize { k, n }, Precision::Bf16);
+        let packed = Packed::new(Packer::unpooled(&threads), UnalignedF32::of(&b), rows, RhsSize { k, n }, Precision::Bf16);
         prop_assert_eq!(&of(Rhs::Packed(&packed)), &expected);
         let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
         let columns = Layout::Columns { stride: k };
@@ -305,7 +305,7 @@ impl ConvCase {
             };
             self.sum(&windows, &(0..k).map(term).collect::<Vec<_>>())
         };
-        let (to, layout) = ((threads, WeightArena::unpooled()), Layout::Rows { stride: n });
+        let (to, layout) = (Packer::unpooled(threads), Layout::Rows { stride: n });
         let b = UnalignedF32::of(&b);
         let packed = Packed::new(to, b, layout, RhsSize { k, n }, Precision::Bf16);
         for threads in [Threads::single(), threads] {
@@ -427,7 +427,7 @@ fn steps_in_registers_are_the_steps() {
         let (bias, residual) = (numbers(n, 13), numbers(m * n, 14));
         let (rows, precision) = (Layout::Rows { stride: n }, Precision::F32);
         let packed = Packed::new(
-            (&threads, WeightArena::unpooled()),
+            Packer::unpooled(&threads),
             UnalignedF32::of(&b),
             rows,
             RhsSize { k, n },
@@ -521,7 +521,7 @@ fn grouped_gemms_equal_single_gemms() {
             .zip(&matrices)
             .map(|(&n, b)| {
                 Packed::new(
-                    (&threads, WeightArena::unpooled()),
+                    Packer::unpooled(&threads),
                     UnalignedF32::of(b),
                     rows(n),
                     RhsSize { k, n },
@@ -546,7 +546,11 @@ fn grouped_gemms_equal_single_gemms() {
         let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(|c| &mut c[..]).collect();
         // The last is multiplied by the first, which has equally many columns.
         let member = |i: usize| GroupedGemm { gemm: gemm(i), factor: (i == 4).then_some(0) };
-        run_grouped((&threads, &ScratchPool::default()), &[0, 1, 2, 3, 4].map(member), &mut slices);
+        run_grouped(
+            Workers { threads: &threads, scratch: &ScratchPool::default() },
+            &[0, 1, 2, 3, 4].map(member),
+            &mut slices,
+        );
         for (i, found) in outputs.iter().enumerate() {
             let plain = reference(m, widths[i], k, &a, |p, j| matrices[i][p * widths[i] + j]);
             for (at, (found, sum)) in found.iter().zip(plain).enumerate() {

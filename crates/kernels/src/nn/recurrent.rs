@@ -5,6 +5,7 @@
 use crate::base::num::Pod;
 use crate::base::par::{Slice, Threads};
 use crate::base::scratch::{InOut, ScratchPool};
+use crate::base::workers::Workers;
 use crate::gemm::{Gemm, GemmSize, Lhs, Precision, Rhs, plain};
 use crate::math::real::Real;
 use crate::math::unary::{Unary, unary_f32, unary_f64};
@@ -59,13 +60,7 @@ pub trait Number: Real + Pod {
     type Matrix<'a>: Copy + Send + Sync;
 
     /// `c = a b`.
-    fn gemm(
-        crew: (&Threads, &ScratchPool),
-        a: &[Self],
-        size: GemmSize,
-        b: Self::Matrix<'_>,
-        c: &mut [Self],
-    );
+    fn gemm(workers: Workers<'_>, a: &[Self], size: GemmSize, b: Self::Matrix<'_>, c: &mut [Self]);
 
     /// Applies a function to every value on the calling thread.
     fn apply(function: Unary, values: &mut [Self]);
@@ -75,7 +70,7 @@ impl Number for f32 {
     type Matrix<'a> = Rhs<'a>;
 
     fn gemm(
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         values: &[f32],
         GemmSize { m, n, k }: GemmSize,
         b: Rhs<'_>,
@@ -95,7 +90,7 @@ impl Number for f64 {
     type Matrix<'a> = &'a [f64];
 
     fn gemm(
-        (threads, _): (&Threads, &ScratchPool),
+        Workers { threads, .. }: Workers<'_>,
         a: &[f64],
         size: GemmSize,
         b: &[f64],
@@ -188,7 +183,7 @@ impl Recurrence {
         let parts = projected.chunks_mut((rows * columns).max(1));
         for (weights, part) in operands.weights.iter().zip(parts) {
             let size = GemmSize { m: rows, n: columns, k: self.width };
-            R::gemm((threads, scratch), operands.x, size, *weights, part);
+            R::gemm(Workers { threads, scratch }, operands.x, size, *weights, part);
         }
         let work = self.directions.len() * rows * columns * self.hidden;
         let threads = if work < GRAIN { Threads::single() } else { threads };
@@ -241,7 +236,7 @@ impl Recurrence {
         let scratch_len = size * self.scratch_len();
         if directions * parts == 1 {
             let mut space = scratch.take::<R>(scratch_len);
-            return run.sequences((threads, scratch), 0, 0..self.batch, &mut space);
+            return run.sequences(Workers { threads, scratch }, 0, 0..self.batch, &mut space);
         }
         let mut space = scratch.take::<R>(scratch_len * threads.count());
         let space = Slice::new(&mut space);
@@ -250,8 +245,8 @@ impl Recurrence {
             let space = unsafe { space.part(worker * scratch_len, scratch_len) };
             let first = task / directions * size;
             let rows = first.min(self.batch)..(first + size).min(self.batch);
-            let alone = (Threads::single(), &ScratchPool::default());
-            run.sequences(alone, task % directions, rows, space);
+            let workers = Workers { threads: Threads::single(), scratch: &ScratchPool::default() };
+            run.sequences(workers, task % directions, rows, space);
         });
     }
 }
@@ -297,7 +292,7 @@ impl<R: Number> Run<'_, '_, R> {
     /// Runs all steps of some sequences in one direction.
     fn sequences(
         &self,
-        crew: (&Threads, &ScratchPool),
+        workers: Workers<'_>,
         direction: usize,
         rows: Range<usize>,
         space: &mut [R],
@@ -317,7 +312,7 @@ impl<R: Number> Run<'_, '_, R> {
                 let size = GemmSize { m: count, n: gates * hidden, k: hidden };
                 let from = if i == 0 { &*state.h } else { &*state.reset };
                 let matrix = self.operands.recurrent[direction * gemms.len() + i];
-                R::gemm(crew, from, size, matrix, state.gates[i]);
+                R::gemm(workers, from, size, matrix, state.gates[i]);
                 let last = i + 1 == gemms.len();
                 for at in (0..count).filter(|at| step < lengths[*at]) {
                     let sequence = Sequence { row: rows.start + at, at };

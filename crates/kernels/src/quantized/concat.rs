@@ -11,6 +11,7 @@ use super::requantize::{Requantizer, Values};
 use super::tile::{BLOCK_ROWS, Block, OutputRun, TILE_ROWS, WIDTH, has_dot4};
 use crate::base::par::Threads;
 use crate::base::scratch::{Scratch, ScratchPool};
+use crate::base::workers::Workers;
 use crate::conv::Convolution;
 use crate::gemm::PostOp;
 use crate::math::quantize::Output;
@@ -57,7 +58,7 @@ impl ConcatConvolution {
     /// When a slice does not have the size of its convolution.
     pub fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         operands: &[Operands<'_>],
         post_ops: &[PostOp<'_>],
         output: Output<'_>,

@@ -12,9 +12,8 @@ use super::requantize::{Requantizer, Values};
 use super::small_oc;
 use super::tile::{Block, MAX_TERMS, OutputRun, Tile, has_dot4};
 use super::winograd;
-use crate::base::aligned_buf::WeightArena;
-use crate::base::par::{Slice, Threads};
-use crate::base::scratch::ScratchPool;
+use crate::base::par::Slice;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::Convolution;
 use crate::gemm::{PostOp, Window};
 use crate::math::quantize::Output;
@@ -117,13 +116,13 @@ impl QuantizedConvolution {
     ///
     /// # Panics
     /// When there are too few.
-    pub fn pack_filters(&self, to: (&Threads, &WeightArena), filters: &[i8]) -> PackedFilters {
+    pub fn pack_filters(&self, to: Packer<'_>, filters: &[i8]) -> PackedFilters {
         match self.algorithm {
             Algorithm::Panels => PackedFilters::new(&self.merged, self.params, to, filters),
             Algorithm::Winograd => winograd::pack_filters(&self.conv, self.params, to, filters),
-            Algorithm::SmallOc => small_oc::pack_filters(&self.conv, to.1, filters),
+            Algorithm::SmallOc => small_oc::pack_filters(&self.conv, to.arena, filters),
             Algorithm::Depthwise => {
-                depthwise::pack_filters(&self.conv, &self.zero_points, to.1, filters)
+                depthwise::pack_filters(&self.conv, &self.zero_points, to.arena, filters)
             }
         }
     }
@@ -239,7 +238,7 @@ impl QuantizedConvolution {
     /// f32.
     pub fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         operands: Operands<'_>,
         post_ops: &[PostOp<'_>],
         output: Output<'_>,
@@ -249,12 +248,12 @@ impl QuantizedConvolution {
         assert_eq!(operands.scales.len(), conv.outputs, "there is a scale for each channel");
         if self.algorithm == Algorithm::SmallOc {
             let Operands { data, filters, scales } = operands;
-            let (pools, operands) = ((threads, scratch), (data, filters, scales));
+            let (workers, operands) = (Workers { threads, scratch }, (data, filters, scales));
             let output = (post_ops, To::of(output));
-            return small_oc::run(conv, self.params, pools, operands, output);
+            return small_oc::run(conv, self.params, workers, operands, output);
         }
         if self.algorithm == Algorithm::Depthwise {
-            return self.run_depthwise((threads, scratch), operands, post_ops, output);
+            return self.run_depthwise(Workers { threads, scratch }, operands, post_ops, output);
         }
         let to = To::of(output);
         let mut bytes = scratch.take::<u8>(input::bytes_of(&self.merged));
@@ -262,9 +261,9 @@ impl QuantizedConvolution {
         let requantizer = |panel: usize| self.requantizer(operands, panel, post_ops, to);
         if self.algorithm == Algorithm::Winograd {
             let operands = (&image, operands.filters);
-            return winograd::run(conv, (threads, scratch), operands, requantizer);
+            return winograd::run(conv, Workers { threads, scratch }, operands, requantizer);
         }
-        self.run_panels((threads, scratch), image, operands.filters, requantizer);
+        self.run_panels(Workers { threads, scratch }, image, operands.filters, requantizer);
     }
 
     /// Convolves each channel with its own filter.
@@ -273,7 +272,7 @@ impl QuantizedConvolution {
     /// When the data are f32, or do not have the size of the convolution.
     fn run_depthwise(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         Operands { data, filters, scales }: Operands<'_>,
         post_ops: &[PostOp<'_>],
         output: Output<'_>,
@@ -283,7 +282,7 @@ impl QuantizedConvolution {
         if !depthwise::interleaves_lines() {
             let (data, filters) = ((data, &zero_points[..]), (filters, scales));
             let output = (post_ops, output);
-            return depthwise::run_exact(conv, (threads, scratch), data, filters, output);
+            return depthwise::run_exact(conv, Workers { threads, scratch }, data, filters, output);
         }
         let mut padding = scratch.take::<u8>(depthwise::line_bytes(conv));
         depthwise::fill_padding(zero_points, &mut padding);
@@ -294,7 +293,7 @@ impl QuantizedConvolution {
     /// Multiplies the windows of an image by panels of filters.
     fn run_panels<'a>(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         image: Image<'_>,
         filters: &PackedFilters,
         requantizer: impl Fn(usize) -> Requantizer<'a> + Sync,

@@ -10,8 +10,8 @@ use super::output::{Columns, To};
 use super::requantize::{Requantizer, Values};
 use super::tile::{BLOCK_ROWS, TILE_ROWS, Tile};
 use super::tuning::{EXPANDED_BYTES, EXPANDED_LINES};
-use crate::base::par::{Slice, Threads, share};
-use crate::base::scratch::ScratchPool;
+use crate::base::par::{Slice, share};
+use crate::base::workers::Workers;
 use crate::gemm::PostOp;
 use crate::math::quantize::{Output, Quantizers};
 use std::ops::Range;
@@ -103,26 +103,31 @@ impl ExpandedDepthwise {
     /// When a slice does not have the size of its convolution.
     pub fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (expand, quantizers): (Stage<'_>, Quantizers<'_>),
         depthwise: Stage<'_>,
         output: Output<'_>,
     ) {
         if depthwise::interleaves_lines() {
-            return self.by_lines((threads, scratch), (expand, quantizers), depthwise, output);
+            return self.by_lines(
+                Workers { threads, scratch },
+                (expand, quantizers),
+                depthwise,
+                output,
+            );
         }
         // The f32 kernel of these CPUs dequantizes lines of a whole image.
         let mut between = scratch.take::<u8>(self.between_bytes());
         let to = Output::Quantized(&mut between, quantizers);
-        self.expand.run((threads, scratch), expand.operands, expand.post_ops, to);
+        self.expand.run(Workers { threads, scratch }, expand.operands, expand.post_ops, to);
         let operands = Operands { data: Data::Quantized(&between), ..depthwise.operands };
-        self.depthwise.run((threads, scratch), operands, depthwise.post_ops, output);
+        self.depthwise.run(Workers { threads, scratch }, operands, depthwise.post_ops, output);
     }
 
     /// Convolves line by line.
     fn by_lines(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         (expand, quantizers): (Stage<'_>, Quantizers<'_>),
         depthwise: Stage<'_>,
         output: Output<'_>,

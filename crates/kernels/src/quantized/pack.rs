@@ -6,8 +6,8 @@ use super::kernel::i16::widen_panel;
 use super::merged_groups::MergedGroups;
 use super::params::QuantParams;
 use super::tile::{WIDTH, has_dot4};
-use crate::base::aligned_buf::{AlignedBuf, WeightArena};
-use crate::base::par::Threads;
+use crate::base::aligned_buf::AlignedBuf;
+use crate::base::workers::Packer;
 
 /// Filters in panels of 32 columns.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl PackedFilters {
     pub(super) fn new(
         merged: &MergedGroups,
         params: QuantParams,
-        (threads, arena): (&Threads, &WeightArena),
+        Packer { threads, arena }: Packer<'_>,
         filters: &[i8],
     ) -> PackedFilters {
         let conv = &merged.dense;

@@ -8,8 +8,7 @@ use super::pack::PackedFilters;
 use super::params::QuantParams;
 use super::tile::{MAX_EXACT_TERMS, has_dot4};
 use crate::base::aligned_buf::WeightArena;
-use crate::base::par::Threads;
-use crate::base::scratch::ScratchPool;
+use crate::base::workers::Workers;
 use crate::conv::Convolution;
 use crate::conv::small_oc::{BLOCK, Positions, small_oc, to_planes};
 use crate::gemm::{Operand, PostOp, RegisterPostOps, apply_post_ops, apply_to_rows};
@@ -55,7 +54,7 @@ pub(super) fn scratch_bytes(conv: &Convolution, threads: usize) -> usize {
 pub(super) fn run(
     conv: &Convolution,
     params: QuantParams,
-    pools: (&Threads, &ScratchPool),
+    workers: Workers<'_>,
     (data, filters, scales): (Data<'_>, &PackedFilters, &[f32]),
     (post_ops, to): (&[PostOp<'_>], To<'_>),
 ) {
@@ -86,7 +85,7 @@ pub(super) fn run(
     };
     let epilogue = Epilogue::new(scales, post_ops, conv.outputs);
     let none = RegisterPostOps::of(&[]).0;
-    small.run_lines(pools, (&planes, filters.whole_numbers()), none, &|own, buffer, line| {
+    small.run_lines(workers, (&planes, filters.whole_numbers()), none, &|own, buffer, line| {
         let (first, len) = (own.start * conv.outputs, own.len() * conv.outputs);
         match to {
             To::F32(to) => {

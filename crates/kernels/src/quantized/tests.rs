@@ -1,7 +1,7 @@
 use super::*;
-use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::{Convolution, Input};
 use crate::gemm::{Operand, PostOp, Precision, Strided, Window};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
@@ -231,7 +231,7 @@ fn agrees(
     let expected = reference(conv, params, data, filters, &scales);
     let post_ops = [PostOp::Apply(Unary::Relu {})];
     for threads in [1, 3].map(Threads::new) {
-        let panels = quantized.pack_filters((&threads, WeightArena::unpooled()), filters);
+        let panels = quantized.pack_filters(Packer::unpooled(&threads), filters);
         let quantizers = vec![params.quantizer().unwrap(); inputs];
         let given = match channels_first {
             true => Data::Planes(&values, &quantizers),
@@ -244,7 +244,12 @@ fn agrees(
             let operands = Operands { data, filters: &panels, scales: &scales };
             let mut found = vec![f32::NAN; expected.len()];
             let output = Output::F32(&mut found);
-            quantized.run((&threads, &ScratchPool::default()), operands, &post_ops, output);
+            quantized.run(
+                Workers { threads: &threads, scratch: &ScratchPool::default() },
+                operands,
+                &post_ops,
+                output,
+            );
             prop_assert_eq!(&found, &expected);
         }
     }
@@ -264,12 +269,17 @@ fn planes_have_quantizers_of_their_own() {
         let scales = vec![0.01; outputs];
         let params = QuantParams::new(-12.0, 0.1).unwrap();
         let quantized = QuantizedConvolution::new(&conv, params).unwrap();
-        let panels = quantized.pack_filters((Threads::single(), WeightArena::unpooled()), &filters);
+        let panels = quantized.pack_filters(Packer::unpooled(Threads::single()), &filters);
         let run = |data: Data<'_>| {
             let operands = Operands { data, filters: &panels, scales: &scales };
             let mut found = vec![f32::NAN; 2 * conv.positions() * outputs];
             let output = Output::F32(&mut found);
-            quantized.run((Threads::single(), &ScratchPool::default()), operands, &[], output);
+            quantized.run(
+                Workers { threads: Threads::single(), scratch: &ScratchPool::default() },
+                operands,
+                &[],
+                output,
+            );
             found
         };
         let step = |c: usize| 0.5 + c as f32;
@@ -312,13 +322,18 @@ fn are_applied_in_order([height, width]: [Window; 2], outputs: usize) {
     let (data, matrix): (Vec<f32>, Vec<f32>) = (numbers(rows * 8, 7), numbers(rows * outputs, 13));
     let (columns, scales): (Vec<f32>, Vec<f32>) = (numbers(outputs, 3), numbers(outputs, 29));
     let filters: Vec<i8> = (0..outputs * 8 * conv.taps()).map(|i| (i * 31 % 200) as i8).collect();
-    let panels = quantized.pack_filters((Threads::single(), WeightArena::unpooled()), &filters);
+    let panels = quantized.pack_filters(Packer::unpooled(Threads::single()), &filters);
     let data = Data::F32(Input::channels_last(&data), params.quantizer().unwrap());
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |post_ops: &[PostOp<'_>]| {
         let mut found = vec![f32::NAN; rows * outputs];
         let output = Output::F32(&mut found);
-        quantized.run((Threads::single(), &ScratchPool::default()), operands, post_ops, output);
+        quantized.run(
+            Workers { threads: Threads::single(), scratch: &ScratchPool::default() },
+            operands,
+            post_ops,
+            output,
+        );
         found
     };
     let values: Vec<u8> = (0..rows * outputs).map(|i| (i * 11 % 256) as u8).collect();
@@ -369,7 +384,12 @@ fn are_applied_in_order([height, width]: [Window; 2], outputs: usize) {
     let quantized_by = |to: Quantizers<'_>| {
         let mut bytes = vec![0; rows * outputs];
         let output = Output::Quantized(&mut bytes, to);
-        quantized.run((Threads::single(), &ScratchPool::default()), operands, &all, output);
+        quantized.run(
+            Workers { threads: Threads::single(), scratch: &ScratchPool::default() },
+            operands,
+            &all,
+            output,
+        );
         bytes
     };
     let bytes = quantized_by(Quantizers::Uniform(Quantizer::new(-1.0, 4.0, 100).unwrap()));
@@ -473,7 +493,7 @@ proptest! {
         let inputs: Vec<QuantizedConvolution> = own.iter().map(of).collect();
         for threads in [1, 3].map(Threads::new) {
             let pack = |(of, own): (&QuantizedConvolution, &(_, _, _, Vec<i8>, _))| {
-                of.pack_filters((&threads, WeightArena::unpooled()), &own.3)
+                of.pack_filters(Packer::unpooled(&threads), &own.3)
             };
             let filters: Vec<PackedFilters> = inputs.iter().zip(&own).map(pack).collect();
             let operands = |(own, filters)| -> Operands<'_> {
@@ -482,14 +502,14 @@ proptest! {
             };
             let operands: Vec<Operands<'_>> = own.iter().zip(&filters).map(operands).collect();
             let concat = ConcatConvolution::new(inputs.clone());
-            let pools = (&threads, &ScratchPool::default());
+            let workers = Workers { threads: &threads, scratch: &ScratchPool::default() };
             let mut found = vec![f32::NAN; expected.len()];
-            concat.run(pools, &operands, &post_ops, Output::F32(&mut found));
+            concat.run(workers, &operands, &post_ops, Output::F32(&mut found));
             prop_assert_eq!(&found, &expected);
             let quantizer = Quantizer::new(0.0, 1.0, 256).unwrap();
             let mut found = vec![0; expected.len()];
             let to = Quantizers::Uniform(quantizer);
-            concat.run(pools, &operands, &post_ops, Output::Quantized(&mut found, to));
+            concat.run(workers, &operands, &post_ops, Output::Quantized(&mut found, to));
             let expected: Vec<u8> = expected.iter().map(|x| quantizer.byte(*x)).collect();
             prop_assert_eq!(&found, &expected);
         }

@@ -9,9 +9,8 @@ use super::pack::{PackedFilters, compensation};
 use super::params::QuantParams;
 use super::requantize::{Requantizer, Values};
 use super::tile::{MAX_TERMS, TILE_ROWS, WIDTH, has_dot4};
-use crate::base::aligned_buf::WeightArena;
-use crate::base::par::{Slice, Threads};
-use crate::base::scratch::ScratchPool;
+use crate::base::par::Slice;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::Convolution;
 use crate::conv::winograd::{self, OUT, TAPS, TILE, TILE_ELEMENTS, is_three_by_three, tiles};
 use crate::multiversion;
@@ -42,7 +41,7 @@ pub(super) fn pays(conv: &Convolution) -> bool {
 pub(super) fn pack_filters(
     conv: &Convolution,
     params: QuantParams,
-    (threads, arena): (&Threads, &WeightArena),
+    Packer { threads, arena }: Packer<'_>,
     filters: &[i8],
 ) -> PackedFilters {
     let (k, panel) = (TAPS * conv.inputs, panel_pairs(conv));
@@ -155,7 +154,7 @@ fn filter_line(g: [&[i16; WIDTH]; 3]) -> [[i16; WIDTH]; TILE] {
 /// panel.
 pub(super) fn run<'a>(
     conv: &Convolution,
-    (threads, scratch): (&Threads, &ScratchPool),
+    Workers { threads, scratch }: Workers<'_>,
     (image, filters): (&Image<'_>, &PackedFilters),
     requantizer: impl Fn(usize) -> Requantizer<'a> + Sync,
 ) {

@@ -114,7 +114,7 @@ impl Kernel for ChannelsLastKernel {
         let own = &self.conv;
         let given = cx.input(1);
         let post_ops = bound(&own.post_ops, cx, own.conv.outputs);
-        let place = (cx.threads(), cx.scratch_pool());
+        let workers = cx.workers();
         let once;
         let prepare = || self.kind.prepare(cx.to_arena(), given);
         let filters = match self.filters.on_second_use(cx, || self.kind.filters_layout(), prepare) {
@@ -136,7 +136,7 @@ impl Kernel for ChannelsLastKernel {
                 None => Output::F32(cx.output(0)),
             };
             let means = if own.gives_means { cx.output(1) } else { &mut [] };
-            self.kind.run_depthwise(place, (map, filters), &post_ops, (output, means));
+            self.kind.run_depthwise(workers, (map, filters), &post_ops, (output, means));
             return Ok(());
         }
         let factors = own.gates.map(|gates| cx.input(gates));
@@ -150,12 +150,12 @@ impl Kernel for ChannelsLastKernel {
         let input =
             Input { channels_first: own.channels_first, factors, concat: &concat_inputs, ..input };
         if own.bf16 == Bf16Ports::default() {
-            self.kind.run(place, input, (filters, given), &post_ops, cx.output(0));
+            self.kind.run(workers, input, (filters, given), &post_ops, cx.output(0));
             return Ok(());
         }
         let output =
             if own.bf16.results { Target::Bf16(cx.output(0)) } else { Target::F32(cx.output(0)) };
-        self.kind.run_bf16(place, (input, filters), &post_ops, output);
+        self.kind.run_bf16(workers, (input, filters), &post_ops, output);
         Ok(())
     }
 

@@ -78,9 +78,9 @@ impl Kernel for ExpandedKernel {
         let first = Stage { operands: first, post_ops: &post_ops[0] };
         let second = Operands { data, filters: second, scales: cx.input(at + 1) };
         let second = Stage { operands: second, post_ops: &post_ops[1] };
-        let place = (cx.threads(), cx.scratch_pool());
+        let workers = cx.workers();
         let (between, output) = (between.quantizers(cx), depthwise.output(cx));
-        pair.run(place, (first, between), second, output);
+        pair.run(workers, (first, between), second, output);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use crate::graph::net::FusedOp;
 use crate::kernel::post_ops::{PostOp, Quantize, bound, output};
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
-use kernels::WeightArena;
+use kernels::Packer;
 use kernels::conv::Input;
 use kernels::quantize::{Output, Quantizer};
 use kernels::quantized::{
@@ -155,7 +155,7 @@ impl Kernel for IntegerKernel {
         let mut once = None;
         let filters = packed(&own.quantized, cx, (&self.filters, 1), &mut once);
         let operands = Operands { data, filters, scales: cx.input(2) };
-        own.quantized.run((cx.threads(), cx.scratch_pool()), operands, &post_ops, output);
+        own.quantized.run(cx.workers(), operands, &post_ops, output);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Kernel for ConcatKernel {
             })
             .collect();
         let output = self.convolution.output(cx);
-        self.sum.run((cx.threads(), cx.scratch_pool()), &operands, &post_ops, output);
+        self.sum.run(cx.workers(), &operands, &post_ops, output);
         Ok(())
     }
 
@@ -224,6 +224,6 @@ pub(crate) fn packed<'a>(
     let prepare = || quantized.pack_filters(cx.to_arena(), given);
     match kept.now(cx, || quantized.filters_layout(), prepare) {
         Some(filters) => filters,
-        None => once.insert(quantized.pack_filters((cx.threads(), WeightArena::unpooled()), given)),
+        None => once.insert(quantized.pack_filters(Packer::unpooled(cx.threads()), given)),
     }
 }

@@ -27,7 +27,7 @@ use kernels::indices::Indices;
 use kernels::num::Pod;
 use kernels::par::Threads;
 use kernels::roll::RollPlan;
-use kernels::{InOut, Scratch, ScratchPool, WeightArena};
+use kernels::{InOut, Packer, Scratch, ScratchPool, Workers};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
@@ -351,8 +351,8 @@ impl<'r> RunCx<'r> {
     }
 
     /// The threads, and the arena for packed weights.
-    pub(crate) fn to_arena(&self) -> (&'r Threads, &'r WeightArena) {
-        (self.threads(), &self.store().arena)
+    pub(crate) fn to_arena(&self) -> Packer<'r> {
+        Packer { threads: self.threads(), arena: &self.store().arena }
     }
 
     /// Scratch memory, reused from step to step. Its contents are arbitrary.
@@ -363,6 +363,11 @@ impl<'r> RunCx<'r> {
     /// The pool behind [`RunCx::scratch`], for kernels that take scratch themselves.
     pub fn scratch_pool(&self) -> &'r ScratchPool {
         &self.site.resources.scratch
+    }
+
+    /// The threads of the session, and the pool behind [`RunCx::scratch`].
+    pub fn workers(&self) -> Workers<'r> {
+        Workers { threads: self.threads(), scratch: self.scratch_pool() }
     }
 
     /// Runs body `index` of the layer: takes a tensor per Parameter, returns one per Result.

@@ -6,6 +6,7 @@ use crate::kernel::lanes::Halves;
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::convolution::{Convolution as Rule, Kind};
+use kernels::Scratch;
 use kernels::arithmetic::Arithmetic;
 use kernels::conv::{
     Convolution, Definition, DepthwiseInput, Direction, Filters, Input, Transposed, plain,
@@ -15,7 +16,7 @@ use kernels::gemm::{PostOp, Precision, Target, Window};
 use kernels::num::Stored;
 use kernels::par::Threads;
 use kernels::quantize::Output;
-use kernels::{Scratch, ScratchPool, WeightArena};
+use kernels::{Packer, Workers};
 use std::marker::PhantomData;
 
 impl Lower for Rule {
@@ -113,11 +114,7 @@ impl ConvKind {
     }
 
     /// Packs filters for many runs.
-    pub(crate) fn prepare(
-        &self,
-        to: (&Threads, &WeightArena),
-        filters: &[f32],
-    ) -> Prepared<'static> {
+    pub(crate) fn prepare(&self, to: Packer<'_>, filters: &[f32]) -> Prepared<'static> {
         match self {
             ConvKind::Direct(conv) => Prepared::Direct(conv.pack_filters(to, filters)),
             ConvKind::Transposed(conv) => Prepared::Transposed(conv.pack_filters(to, filters)),
@@ -129,7 +126,7 @@ impl ConvKind {
         match self {
             ConvKind::Direct(conv) => Prepared::Direct(conv.filters_once(threads, filters)),
             ConvKind::Transposed(conv) => {
-                Prepared::Transposed(conv.pack_filters((threads, WeightArena::unpooled()), filters))
+                Prepared::Transposed(conv.pack_filters(Packer::unpooled(threads), filters))
             }
         }
     }
@@ -138,7 +135,7 @@ impl ConvKind {
     /// channels if they are wanted.
     pub(crate) fn run_depthwise(
         &self,
-        place: (&Threads, &ScratchPool),
+        workers: Workers<'_>,
         (map, filters): (DepthwiseInput<'_>, &Prepared<'_>),
         post_ops: &[PostOp<'_>],
         outputs: (Output<'_>, &mut [f32]),
@@ -146,13 +143,13 @@ impl ConvKind {
         let (ConvKind::Direct(conv), Prepared::Direct(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
-        conv.run_depthwise(place, (map, filters), post_ops, outputs);
+        conv.run_depthwise(workers, (map, filters), post_ops, outputs);
     }
 
     /// Runs a convolution with bf16 input, output or both.
     pub(crate) fn run_bf16(
         &self,
-        place: (&Threads, &ScratchPool),
+        workers: Workers<'_>,
         (input, filters): (Input<'_>, &Prepared<'_>),
         post_ops: &[PostOp<'_>],
         output: Target<'_>,
@@ -160,13 +157,13 @@ impl ConvKind {
         let (ConvKind::Direct(conv), Prepared::Direct(filters)) = (self, filters) else {
             unreachable!("filters are prepared for the way they are used");
         };
-        conv.run_bf16(place, (input, filters), post_ops, output);
+        conv.run_bf16(workers, (input, filters), post_ops, output);
     }
 
     /// Runs a convolution with prepared filters; `given` are the unpacked ones.
     pub(crate) fn run(
         &self,
-        (threads, scratch): (&Threads, &ScratchPool),
+        Workers { threads, scratch }: Workers<'_>,
         input: Input<'_>,
         (filters, given): (&Prepared<'_>, &[f32]),
         post_ops: &[PostOp<'_>],
@@ -227,12 +224,12 @@ impl WithTransposes {
                 Input::channels_last(&transposed)
             }
         };
-        let place = (cx.threads(), cx.scratch_pool());
+        let workers = cx.workers();
         if self.to_first.is_identity() {
-            return self.kind.run(place, input, (prepared, filters), &[], output);
+            return self.kind.run(workers, input, (prepared, filters), &[], output);
         }
         let mut last = cx.scratch(output.len());
-        self.kind.run(place, input, (prepared, filters), &[], &mut last);
+        self.kind.run(workers, input, (prepared, filters), &[], &mut last);
         self.to_first.run(cx.threads(), &last, output);
     }
 }

@@ -321,7 +321,7 @@ impl Float32 {
                 factor: *factor,
             })
             .collect();
-        run_grouped((cx.threads(), cx.scratch_pool()), &members, outputs);
+        run_grouped(cx.workers(), &members, outputs);
         Ok(())
     }
 }

@@ -4,13 +4,13 @@ use crate::kernel::lanes::Halves;
 use crate::kernel::prepack::Prepacked;
 use crate::prelude::*;
 use infer::ops::recurrent::{Activation, Cell, Port, Recurrent};
+use kernels::Packer;
+use kernels::Scratch;
 use kernels::copy::CopyPlan;
 use kernels::gemm::{Layout, MEMORY_BOUND_ROWS, Packed, Precision, Rhs, RhsSize, panels_len};
 use kernels::num::UnalignedF32;
-use kernels::par::Threads;
 use kernels::recurrent as k;
 use kernels::unary::Unary;
-use kernels::{Scratch, WeightArena};
 
 impl Lower for Recurrent {
     fn lower(&self, cx: &LowerCx<'_>) -> Result<Box<dyn Kernel>, LowerError> {
@@ -182,7 +182,7 @@ impl Weights {
         Layout::Columns { stride: self.stack.width }
     }
 
-    fn pack(&self, to: (&Threads, &WeightArena), values: &[f32]) -> Vec<Packed> {
+    fn pack(&self, to: Packer<'_>, values: &[f32]) -> Vec<Packed> {
         let width = self.stack.width;
         let pack = |(first, rows): &(usize, usize)| {
             let own = UnalignedF32::of(&values[first * width..]);
@@ -215,7 +215,7 @@ impl Weights {
         let packed = match self.packed.now(cx, || format!("{:?}", self.stack.parts), pack) {
             Some(packed) => packed,
             None => {
-                *space = self.pack((cx.threads(), WeightArena::unpooled()), values);
+                *space = self.pack(Packer::unpooled(cx.threads()), values);
                 space
             }
         };

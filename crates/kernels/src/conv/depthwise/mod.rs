@@ -9,7 +9,7 @@ pub use source::DepthwiseInput;
 pub(super) use tile::{accepts_quantized, group_channels};
 
 use crate::base::par::{Slice, Threads};
-use crate::base::scratch::ScratchPool;
+use crate::base::workers::Workers;
 use crate::conv::problem::Convolution;
 use crate::conv::tuning::{DEPTHWISE_GRAIN, DEPTHWISE_QUANTIZED_PARTS};
 use crate::gemm::{PostOp, RegisterPostOps, Window};
@@ -47,7 +47,7 @@ pub(crate) fn pack_weights(conv: &Convolution, each: usize, filters: &[f32], to:
 /// not [`accepts_quantized`].
 pub(crate) fn depthwise(
     conv: &Convolution,
-    (threads, scratch): (&Threads, &ScratchPool),
+    Workers { threads, scratch }: Workers<'_>,
     (input, weights): (DepthwiseInput<'_>, &[f32]),
     post_ops: &[PostOp<'_>],
     (output, sums): (Output<'_>, &mut [f32]),

@@ -1,6 +1,7 @@
 //! Convolutions to few output channels, with neighbouring outputs of a line as lanes.
 
 use super::*;
+use crate::base::workers::Packer;
 
 /// Input lines that are long enough for the kernel, with strides, dilations and paddings; in one
 /// case the input lies before the first window.
@@ -51,7 +52,7 @@ fn few_outputs_agree_with_the_definition() {
             let weights = numbers(outputs * inputs * conv.taps(), 9);
             let expected = reference(&conv, &values, &weights);
             for threads in [Threads::new(1), Threads::new(3)] {
-                let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+                let filters = conv.pack_filters(Packer::unpooled(&threads), &weights);
                 // The number that every instruction set takes; with a stride a GEMM is faster.
                 let is_small = matches!(filters, Filters::SmallOc(_));
                 assert!(
@@ -108,7 +109,7 @@ fn windows_of_nothing_but_padding_are_0() {
         };
         let (values, weights) = (numbers(100 * 3 * 20, 8), numbers(2 * 20 * 9, 9));
         let threads = Threads::new(2);
-        let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+        let filters = conv.pack_filters(Packer::unpooled(&threads), &weights);
         assert!(matches!(filters, Filters::SmallOc(_)));
         for channels_first in [false, true] {
             let input = Input { channels_first, ..Input::channels_last(&values) };

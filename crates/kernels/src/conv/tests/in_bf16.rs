@@ -1,6 +1,7 @@
 //! bf16 data and results.
 
 use super::*;
+use crate::base::workers::{Packer, Workers};
 
 /// With three channels and seven taps, the last element of a run belongs to the next position.
 #[test]
@@ -48,14 +49,17 @@ fn convolutions_read_and_write_bf16() {
         let post_ops = [PostOp::Apply(Unary::Relu {})];
         let expected = run(&conv, (1, false), (&input, &weights), &post_ops);
         let halves = |values: &[f32]| values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
-        let (place, input) = ((&Threads::new(2), &ScratchPool::default()), halves(&input));
-        let filters = conv.pack_filters((place.0, WeightArena::unpooled()), &weights);
+        let (workers, input) = (
+            Workers { threads: &Threads::new(2), scratch: &ScratchPool::default() },
+            halves(&input),
+        );
+        let filters = conv.pack_filters(Packer::unpooled(workers.threads), &weights);
         let operands = || (Input::bf16(&input), &filters);
         let mut found = vec![f32::NAN; expected.len()];
-        conv.run_bf16(place, operands(), &post_ops, Target::F32(&mut found));
+        conv.run_bf16(workers, operands(), &post_ops, Target::F32(&mut found));
         assert_eq!(found, expected);
         let mut found = vec![bf16::NAN; expected.len()];
-        conv.run_bf16(place, operands(), &post_ops, Target::Bf16(&mut found));
+        conv.run_bf16(workers, operands(), &post_ops, Target::Bf16(&mut found));
         assert_eq!(found, halves(&expected));
     }
     // A convolution of few input channels writes bf16 too.
@@ -65,10 +69,12 @@ fn convolutions_read_and_write_bf16() {
     assert!(conv.can_output_bf16() && !conv.accepts_bf16());
     let (input, weights) = (numbers(81 * 3, 5), numbers(34 * 27, 6));
     let expected = run(&conv, (2, false), (&input, &weights), &[]);
-    let filters = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &weights);
-    let (place, input) =
-        ((Threads::single(), &ScratchPool::default()), Input::channels_last(&input));
+    let filters = conv.pack_filters(Packer::unpooled(Threads::single()), &weights);
+    let (workers, input) = (
+        Workers { threads: Threads::single(), scratch: &ScratchPool::default() },
+        Input::channels_last(&input),
+    );
     let mut found = vec![bf16::NAN; expected.len()];
-    conv.run_bf16(place, (input, &filters), &[], Target::Bf16(&mut found));
+    conv.run_bf16(workers, (input, &filters), &[], Target::Bf16(&mut found));
     assert!(found.iter().zip(&expected).all(|(x, y)| *x == bf16::from_f32(*y)));
 }

@@ -1,6 +1,7 @@
 //! Windows of several blocks along k.
 
 use super::*;
+use crate::base::workers::Packer;
 
 /// Blocks that are lines, taps and parts of taps, with and without padding, and with filters that
 /// are not finite.
@@ -25,7 +26,7 @@ fn long_windows_agree_with_the_definition() {
                 }
                 let expected = reference(&conv, &values, &weights);
                 let threads = Threads::new(2);
-                let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+                let filters = conv.pack_filters(Packer::unpooled(&threads), &weights);
                 for out in in_both_layouts((&conv, &threads), &filters, (&values, &weights)) {
                     assert_eq!(out, expected, "{taps} {inputs} {stride} {start} {is_finite}");
                 }

@@ -1,6 +1,7 @@
 //! Convolutions of many small groups.
 
 use super::*;
+use crate::base::workers::Packer;
 
 /// Several chunks of groups, groups of more than one panel, and post-ops of all columns.
 #[test]
@@ -34,7 +35,7 @@ fn many_groups_agree_with_the_definition() {
             }
             for count in [1, 3] {
                 let (threads, scratch) = (Threads::new(count), ScratchPool::default());
-                let filters = conv.pack_filters((&threads, WeightArena::unpooled()), &weights);
+                let filters = conv.pack_filters(Packer::unpooled(&threads), &weights);
                 let mut out = vec![f32::NAN; expected.len()];
                 let input = Input::channels_last(&values);
                 conv.run(&threads, &scratch, (input, &filters, &weights), &post_ops, &mut out);

@@ -1,6 +1,7 @@
 //! Padding adds nothing, whatever the filters hold.
 
 use super::*;
+use crate::base::workers::{Packer, Workers};
 
 /// Some of the filters are not finite.
 fn with_special(mut weights: Vec<f32>) -> Vec<f32> {
@@ -90,12 +91,12 @@ fn padding_adds_nothing_in_bf16() {
         let halves = of(&input);
         let expected = reference(&conv, &wide(&halves), &wide(&of(&weights)));
         same(&run(&conv, (2, false), (&input, &weights), &[]), &expected, "in bf16");
-        let place = (Threads::single(), &ScratchPool::default());
-        let filters = conv.pack_filters((place.0, WeightArena::unpooled()), &weights);
+        let workers = Workers { threads: Threads::single(), scratch: &ScratchPool::default() };
+        let filters = conv.pack_filters(Packer::unpooled(workers.threads), &weights);
         let mut found = vec![bf16::NAN; expected.len()];
         let data =
             if conv.accepts_bf16() { Input::bf16(&halves) } else { Input::channels_last(&input) };
-        conv.run_bf16(place, (data, &filters), &[], Target::Bf16(&mut found));
+        conv.run_bf16(workers, (data, &filters), &[], Target::Bf16(&mut found));
         same(&wide(&found), &wide(&of(&expected)), "to bf16");
     }
 }

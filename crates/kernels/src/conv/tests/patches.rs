@@ -1,6 +1,7 @@
 //! Transposed convolutions whose kernel is as large as their stride.
 
 use super::*;
+use crate::base::workers::Packer;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
@@ -37,7 +38,7 @@ proptest! {
         }
         let back = Transposed::new(&conv);
         for threads in [1, 3].map(Threads::new) {
-            let filters = back.pack_filters((&threads, WeightArena::unpooled()), &weights);
+            let filters = back.pack_filters(Packer::unpooled(&threads), &weights);
             let mut out = vec![f32::NAN; expected.len()];
             back.run(&threads, &ScratchPool::default(), (&input, &filters), &post_ops, &mut out);
             for (i, (a, b)) in out.iter().zip(&expected).enumerate() {

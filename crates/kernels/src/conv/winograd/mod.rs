@@ -12,9 +12,9 @@
 //! Infinities and NaN spread over the whole tile, beyond the outputs that read them. So [`run`]
 //! returns whether all outputs are finite; if not, the convolution is computed directly.
 
-use crate::base::aligned_buf::{AlignedBuf, WeightArena};
-use crate::base::par::{Slice, Threads};
-use crate::base::scratch::ScratchPool;
+use crate::base::aligned_buf::AlignedBuf;
+use crate::base::par::Slice;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::problem::Convolution;
 use crate::conv::tuning::{
     WINOGRAD_CACHE, WINOGRAD_FEW_CHANNELS, WINOGRAD_FEW_TILES, WINOGRAD_MIN_TILES,
@@ -117,7 +117,7 @@ pub(super) fn scratch_len(conv: &Convolution, threads: usize) -> usize {
 /// When there are too few.
 pub(super) fn pack_filters(
     conv: &Convolution,
-    (threads, arena): (&Threads, &WeightArena),
+    Packer { threads, arena }: Packer<'_>,
     filters: &[f32],
 ) -> AlignedBuf {
     let (inputs, outputs, planes) = (conv.inputs, conv.outputs, planes(conv));
@@ -189,7 +189,7 @@ fn filter_line(g: [[f32; HALF]; 3]) -> [[f32; HALF]; TILE] {
 /// When a slice does not have the size of the convolution.
 pub(super) fn run(
     conv: &Convolution,
-    (threads, scratch): (&Threads, &ScratchPool),
+    Workers { threads, scratch }: Workers<'_>,
     (input, filters): (&[f32], &[f32]),
     post_ops: &[PostOp<'_>],
     output: &mut [f32],

@@ -1,10 +1,10 @@
 //! Packs a compressed B into panels.
 
-use crate::base::aligned_buf::{AlignedBuf, WeightArena};
+use crate::base::aligned_buf::AlignedBuf;
 use crate::base::isa::{Isa, isa};
 use crate::base::num::{UnalignedF32, bytes_mut};
-use crate::base::par::Threads;
 use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
+use crate::base::workers::Packer;
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::dequant::kernel::Panel;
 use crate::gemm::microkernel::args::nr;
@@ -22,11 +22,7 @@ impl Packed {
     ///
     /// # Panics
     /// As [`CompressedPanels::new`].
-    pub fn decompressed(
-        to: (&Threads, &WeightArena),
-        matrix: &Compressed<'_>,
-        precision: Precision,
-    ) -> Packed {
+    pub fn decompressed(to: Packer<'_>, matrix: &Compressed<'_>, precision: Precision) -> Packed {
         matrix.check();
         let (size, width, matrix) = (matrix.size, nr(), CompressedRhs::Unpacked(matrix));
         Packed::from_panels(to, size, precision, |panel, to| {
@@ -192,10 +188,7 @@ impl CompressedPanels {
     /// # Panics
     /// When a slice of the matrix is too short, or elements of a row or group share a byte with
     /// those of another.
-    pub fn new(
-        (threads, arena): (&Threads, &WeightArena),
-        matrix: &Compressed<'_>,
-    ) -> CompressedPanels {
+    pub fn new(Packer { threads, arena }: Packer<'_>, matrix: &Compressed<'_>) -> CompressedPanels {
         matrix.check();
         let (layout, columns) = (matrix.layout(), matrix.size.n);
         let panels = columns.div_ceil(layout.width);

@@ -1,8 +1,8 @@
 //! Packs weights of 8 or 4 bits for quantized rows of A.
 
 use super::rows::{GROUP, TermOrder};
-use crate::base::aligned_buf::{AlignedBuf, WeightArena};
-use crate::base::par::Threads;
+use crate::base::aligned_buf::AlignedBuf;
+use crate::base::workers::Packer;
 use crate::gemm::dequant::format::{Compressed, PackedLayout, WeightFormat};
 use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::b::{RhsSize, each_panel};
@@ -36,7 +36,7 @@ impl DynamicPanels {
     ///
     /// # Panics
     /// When a slice of the matrix is too short, or its groups are not a multiple of 32 elements.
-    pub fn new((threads, arena): (&Threads, &WeightArena), matrix: &Compressed<'_>) -> Self {
+    pub fn new(Packer { threads, arena }: Packer<'_>, matrix: &Compressed<'_>) -> Self {
         matrix.check();
         assert!(Compressed::suits_dynamic_quantization(matrix.format, matrix.group));
         let (layout, columns) = (matrix.layout(), matrix.size.n);

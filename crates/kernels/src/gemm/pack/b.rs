@@ -1,9 +1,10 @@
 //! Packs B into panels: the columns of a block, with one row of them for each k.
 
-use crate::base::aligned_buf::{AlignedBuf, WeightArena};
+use crate::base::aligned_buf::AlignedBuf;
 use crate::base::num::UnalignedF32;
 use crate::base::par::{Slice, Threads};
 use crate::base::simd::{TRANSPOSE_DIM, transpose_16x16};
+use crate::base::workers::Packer;
 use crate::gemm::microkernel::args::nr;
 use crate::gemm::pack::bf16::{pair_rows, swap_row_pairs_through_bf16};
 use crate::gemm::precision::{Bf16Path, Precision};
@@ -65,7 +66,7 @@ impl Packed {
     /// # Panics
     /// When the slice is too short.
     pub fn new(
-        (threads, arena): (&Threads, &WeightArena),
+        Packer { threads, arena }: Packer<'_>,
         b: &[UnalignedF32],
         layout: Layout,
         RhsSize { k, n }: RhsSize,
@@ -78,7 +79,7 @@ impl Packed {
 
     /// A matrix with panels that `write` fills; panel `i` must be as [`pack_into`] would write it.
     pub(crate) fn from_panels(
-        (threads, arena): (&Threads, &WeightArena),
+        Packer { threads, arena }: Packer<'_>,
         RhsSize { k, n }: RhsSize,
         precision: Precision,
         write: impl Fn(usize, &mut [f32]) + Sync,

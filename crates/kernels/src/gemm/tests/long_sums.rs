@@ -1,6 +1,7 @@
 //! Sums over several blocks along k.
 
 use super::*;
+use crate::base::workers::Packer;
 
 /// Many rows and a long k, with every post-op after the last block.
 #[test]
@@ -10,7 +11,7 @@ fn long_sums_are_chains_of_blocks() {
         let (a, b) = (numbers(m * k, 21), numbers(k * n, 22));
         let (bias, matrix) = (numbers(n, 23), numbers(m * n, 24));
         let layout = Layout::Rows { stride: n };
-        let to = (&threads, WeightArena::unpooled());
+        let to = Packer::unpooled(&threads);
         let packed =
             Packed::new(to, UnalignedF32::of(&b), layout, RhsSize { k, n }, Precision::F32);
         let plain = reference(m, n, k, &a, |p, j| b[p * n + j]);
@@ -54,7 +55,7 @@ fn columns_of_a_may_lie_in_several_matrices() {
         let whole: Vec<f32> = (0..m).flat_map(row).copied().collect();
         let others = [&parts[1][..], &parts[2]];
         let layout = Layout::Rows { stride: n };
-        let arena = (&threads, WeightArena::unpooled());
+        let arena = Packer::unpooled(&threads);
         let packed = Packed::new(arena, UnalignedF32::of(&b), layout, RhsSize { k, n }, precision);
         let gemm = |a, b| {
             let mut c = vec![0.0; m * n];

@@ -1,6 +1,7 @@
 //! Many rows of few elements, of which several blocks are multiplied at a time.
 
 use super::*;
+use crate::base::workers::Packer;
 
 /// Whole panels and parts of one, rows that do not end with a block, and every kind of post-op:
 /// added in registers, and in a pass of its own.
@@ -10,7 +11,7 @@ fn many_short_rows_are_chains() {
     for (m, n, k) in [(500, 8, 1), (333, 16, 8), (701, 24, 9), (260, 40, 33), (1100, 5, 128)] {
         let (a, b) = (numbers(m * (k + 3), 31), numbers(k * n, 32));
         let (bias, matrix) = (numbers(n, 33), numbers(m * n, 34));
-        let to = (&threads, WeightArena::unpooled());
+        let to = Packer::unpooled(&threads);
         let (layout, size) = (Layout::Rows { stride: n }, RhsSize { k, n });
         let packed = Packed::new(to, UnalignedF32::of(&b), layout, size, Precision::F32);
         let rows: Vec<f32> = a.chunks(k + 3).flat_map(|row| &row[..k]).copied().collect();

@@ -18,7 +18,7 @@ use super::tile::{DOT4_BYTES, MAX_EXACT_TERMS, TILE_ROWS, WIDTH};
 use super::tuning::DEPTHWISE_GRAIN;
 use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
-use crate::base::scratch::ScratchPool;
+use crate::base::workers::Workers;
 use crate::conv::Convolution;
 use crate::conv::depthwise::{DepthwiseInput, depthwise, pack_weights, quantized_scratch_len};
 use crate::gemm::{Operand, PostOp, Window};
@@ -103,7 +103,7 @@ pub(super) fn pack_filters(
 /// When the data do not have the size of the convolution.
 pub(super) fn run_exact(
     conv: &Convolution,
-    pools: (&Threads, &ScratchPool),
+    workers: Workers<'_>,
     (data, zero_points): (&[u8], &[u8]),
     (filters, scales): (&PackedFilters, &[f32]),
     (post_ops, output): (&[PostOp<'_>], Output<'_>),
@@ -115,7 +115,7 @@ pub(super) fn run_exact(
     let input = DepthwiseInput::Quantized(data, ColumnQuantizers::new(&parameters, 0.0));
     let scale = PostOp::Multiply(Operand::Columns(scales));
     let all: Vec<PostOp<'_>> = [scale].into_iter().chain(post_ops.iter().copied()).collect();
-    depthwise(conv, pools, (input, filters.whole_numbers()), &all, (output, &mut []));
+    depthwise(conv, workers, (input, filters.whole_numbers()), &all, (output, &mut []));
 }
 
 /// Bytes of scratch memory for a run on this many threads; with the f32 kernel, as many as a

@@ -1,6 +1,6 @@
-use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::Convolution;
 use crate::gemm::{Operand, PostOp, Precision, Window};
 use crate::math::quantize::{Output, Quantizer, Quantizers};
@@ -62,16 +62,21 @@ fn is_exact(conv: &Convolution, seed: u64, threads: usize) -> Result<(), TestCas
         .collect();
     let quantized = QuantizedConvolution::depthwise(conv, &params).expect("it is depthwise");
     let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
-    let packed = quantized.pack_filters((&threads, WeightArena::unpooled()), &filters);
+    let packed = quantized.pack_filters(Packer::unpooled(&threads), &filters);
     let operands = Operands { data: Data::Quantized(&data), filters: &packed, scales: &scales };
     let post_ops = [PostOp::Add(Operand::Columns(&bias))];
     let mut found = vec![f32::NAN; wanted.len()];
-    quantized.run((&threads, &scratch), operands, &post_ops, Output::F32(&mut found));
+    quantized.run(
+        Workers { threads: &threads, scratch: &scratch },
+        operands,
+        &post_ops,
+        Output::F32(&mut found),
+    );
     prop_assert_eq!(&found, &wanted);
     let to = Quantizer::new(-9000.0, 70000.0, 256).expect("the limits differ");
     let mut requantized = vec![0; wanted.len()];
     let output = Output::Quantized(&mut requantized, Quantizers::Uniform(to));
-    quantized.run((&threads, &scratch), operands, &post_ops, output);
+    quantized.run(Workers { threads: &threads, scratch: &scratch }, operands, &post_ops, output);
     let wanted: Vec<u8> = wanted.iter().map(|value| to.byte(*value)).collect();
     prop_assert_eq!(requantized, wanted);
     Ok(())
@@ -140,29 +145,30 @@ fn expanded_lines_are_those_of_the_whole() {
         let to = Quantizer::new(-900.0, 700.0, 256).expect("the limits differ");
         let run = |threads: usize, fused: bool| {
             let (threads, scratch) = (Threads::new(threads), ScratchPool::default());
-            let place = (&threads, WeightArena::unpooled());
+            let packer = Packer::unpooled(&threads);
             let packed = [
-                expand.pack_filters(place, &filters[0]),
-                depthwise.pack_filters(place, &filters[1]),
+                expand.pack_filters(packer, &filters[0]),
+                depthwise.pack_filters(packer, &filters[1]),
             ];
             let stage = |i: usize, data| {
                 let operands = Operands { data, filters: &packed[i], scales: &scales };
                 Stage { operands, post_ops: &post_ops }
             };
-            let (place, quantizers) = ((&threads, &scratch), Quantizers::Uniform(between));
+            let (workers, quantizers) =
+                (Workers { threads: &threads, scratch: &scratch }, Quantizers::Uniform(between));
             let mut output = vec![1; batch * second.positions() * channels];
             let result = Output::Quantized(&mut output, Quantizers::Uniform(to));
             let whole = stage(0, Data::Quantized(&data));
             if fused {
                 let second = stage(1, Data::Quantized(&[]));
-                pair.run(place, (whole, quantizers), second, result);
+                pair.run(workers, (whole, quantizers), second, result);
                 return output;
             }
             let mut expanded = vec![1; batch * first.positions() * channels];
             let between = Output::Quantized(&mut expanded, quantizers);
-            expand.run(place, whole.operands, &post_ops, between);
+            expand.run(workers, whole.operands, &post_ops, between);
             let operands = stage(1, Data::Quantized(&expanded)).operands;
-            depthwise.run(place, operands, &post_ops, result);
+            depthwise.run(workers, operands, &post_ops, result);
             output
         };
         let wanted = run(1, false);

@@ -2,9 +2,9 @@
 //! quantizer of the output give the same as one after the other, for any number of columns.
 
 use super::window;
-use crate::base::aligned_buf::WeightArena;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::{Packer, Workers};
 use crate::conv::{Convolution, Input};
 use crate::gemm::{Operand, PostOp, Precision, Strided, Window, apply_post_ops};
 use crate::math::quantize::{ColumnQuantizers, Output, Quantizer, Quantizers};
@@ -27,13 +27,18 @@ fn both(outputs: usize, post_ops: &[PostOp<'_>], to: Quantizers<'_>) -> (Vec<u8>
     let params = QuantParams::new(-3.2, 0.1).unwrap();
     let conv = QuantizedConvolution::new(&conv, params).unwrap().in_panels();
     let filters: Vec<i8> = (0..outputs * 12).map(|i| (i * 31 % 200) as i8).collect();
-    let panels = conv.pack_filters((Threads::single(), WeightArena::unpooled()), &filters);
+    let panels = conv.pack_filters(Packer::unpooled(Threads::single()), &filters);
     let data = numbers(ROWS * 12, 7);
     let data = Data::F32(Input::channels_last(&data), params.quantizer().unwrap());
     let scales: Vec<f32> = numbers(outputs, 29).iter().map(|x| x / 200.0).collect();
     let operands = Operands { data, filters: &panels, scales: &scales };
     let run = |post_ops: &[PostOp<'_>], output: Output<'_>| {
-        conv.run((Threads::single(), &ScratchPool::default()), operands, post_ops, output);
+        conv.run(
+            Workers { threads: Threads::single(), scratch: &ScratchPool::default() },
+            operands,
+            post_ops,
+            output,
+        );
     };
     let (mut found, mut values) = (vec![0; ROWS * outputs], vec![0.0; ROWS * outputs]);
     run(post_ops, Output::Quantized(&mut found, to));

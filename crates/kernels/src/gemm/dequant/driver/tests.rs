@@ -1,8 +1,8 @@
 use super::*;
-use crate::base::aligned_buf::WeightArena;
 use crate::base::num::{UnalignedF32, f16};
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::Packer;
 use crate::gemm::tests::sum_of_chains;
 use crate::gemm::{
     Compressed, CompressedPanels, GroupParams, Layout, Operand, Packed, PostOp, Precision, Rhs,
@@ -94,8 +94,8 @@ fn compressed_sums_are_chains_along_k() {
         for by_rows in [false, true] {
             let of = matrix(format, by_rows, RhsSize { k, n }, group);
             let stored = of.stored(format, by_rows, RhsSize { k, n }, group);
-            let panels = CompressedPanels::new((&threads, WeightArena::unpooled()), &stored);
-            let to = (&threads, WeightArena::unpooled());
+            let panels = CompressedPanels::new(Packer::unpooled(&threads), &stored);
+            let to = Packer::unpooled(&threads);
             let packed = Packed::decompressed(to, &stored, Precision::F32);
             let (a, bias) = (numbers(m * k, 101), numbers(n, 53));
             let post_ops = [PostOp::Add(Operand::Columns(&bias))];
@@ -135,7 +135,7 @@ fn bf16_agrees((m, n, k, group): (usize, usize, usize, usize), format: WeightFor
     let values = UnalignedF32::of(&of.values);
     let expected = run(Rhs::Unpacked(values, Layout::Rows { stride: n }), Threads::single());
     for threads in [Threads::new(1), Threads::new(3)] {
-        let to = (&threads, WeightArena::unpooled());
+        let to = Packer::unpooled(&threads);
         let panels = CompressedPanels::new(to, &stored);
         let packed = Packed::decompressed(to, &stored, precision);
         for b in [Rhs::Compressed(stored), Rhs::CompressedPanels(&panels), Rhs::Packed(&packed)] {

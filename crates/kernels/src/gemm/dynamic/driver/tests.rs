@@ -1,5 +1,5 @@
 use super::*;
-use crate::base::aligned_buf::WeightArena;
+use crate::base::workers::Packer;
 use crate::gemm::{
     Compressed, GroupParams, Operand, PostOp, Precision, Rhs, RhsSize, WeightFormat,
 };
@@ -126,7 +126,7 @@ impl Case {
             zeros,
         };
         let threads = Threads::new(2);
-        let panels = DynamicPanels::new((&threads, WeightArena::unpooled()), &matrix);
+        let panels = DynamicPanels::new(Packer::unpooled(&threads), &matrix);
         let bias: Vec<f32> = reals(n);
         let post_ops = [PostOp::Add(Operand::Columns(&bias))];
         let a = Lhs::Rows { values: &self.a, stride: k };

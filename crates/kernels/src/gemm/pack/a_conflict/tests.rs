@@ -1,7 +1,7 @@
-use crate::base::aligned_buf::WeightArena;
 use crate::base::num::UnalignedF32;
 use crate::base::par::Threads;
 use crate::base::scratch::ScratchPool;
+use crate::base::workers::Packer;
 use crate::gemm::*;
 
 /// Compares a GEMM, with element `i` of row `row` of A equal to `of(row, i)`, with chains of fused
@@ -15,7 +15,7 @@ fn is_chains(
     let threads = Threads::new(2);
     let b: Vec<f32> = (0..k * n).map(|i| (i * 29 % 83) as f32 / 41.0 - 1.0).collect();
     let layout = Layout::Rows { stride: n };
-    let arena = (&threads, WeightArena::unpooled());
+    let arena = Packer::unpooled(&threads);
     let packed = Packed::new(arena, UnalignedF32::of(&b), layout, RhsSize { k, n }, Precision::F32);
     let mut c = vec![f32::NAN; m * n];
     let b_as = Rhs::Packed(&packed);
