@@ -184,14 +184,16 @@ pub(crate) fn weights(graph: &Graph) -> Vec<Diagnostic> {
         };
         let least = smallest_normal(constant.element_type);
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        constant.each(|value| {
-            let odd = match value {
-                v if v.is_nan() => "NaN",
-                v if v.is_infinite() => "infinite",
-                v if v != 0.0 && v.abs() < least => "subnormal",
-                _ => return,
-            };
-            *counts.entry(odd).or_default() += 1;
+        constant.stretches(|values| {
+            for value in values {
+                let odd = match value {
+                    v if v.is_nan() => "NaN",
+                    v if v.is_infinite() => "infinite",
+                    v if *v != 0.0 && v.abs() < least => "subnormal",
+                    _ => continue,
+                };
+                *counts.entry(odd).or_default() += 1;
+            }
         });
         if counts.is_empty() {
             continue;

@@ -120,15 +120,15 @@ impl Constant {
         Some(values)
     }
 
-    /// Hands every element over; none for strings.
-    pub(crate) fn each(&self, see: impl FnMut(f64)) {
-        each_value((self.element_type, self.elements), self.bytes(), see);
+    /// Hands over all elements, a stretch at a time; none for strings.
+    pub(crate) fn stretches(&self, see: impl FnMut(&[f64])) {
+        stretches((self.element_type, self.elements), self.bytes(), see);
     }
 }
 
-/// Hands over every element of a tensor; none for strings.
-pub(crate) fn each_of(tensor: &Tensor, see: impl FnMut(f64)) {
-    each_value((tensor.element_type(), tensor.count()), tensor.bytes(), see);
+/// Hands over all elements of a tensor, a stretch at a time; none for strings.
+pub(crate) fn stretches_of(tensor: &Tensor, see: impl FnMut(&[f64])) {
+    stretches((tensor.element_type(), tensor.count()), tensor.bytes(), see);
 }
 
 /// The first elements of a tensor; none for strings.
@@ -137,16 +137,16 @@ pub(crate) fn first_of(tensor: &Tensor, most: usize) -> Vec<f64> {
     wide(tensor.element_type(), tensor.bytes(), stretch).unwrap_or_default()
 }
 
-/// Hands over every element of packed bytes; none for strings. A stretch is converted at a time,
+/// Hands over all elements of packed bytes; none for strings. A stretch is converted at a time,
 /// which takes little memory.
-fn each_value(
+fn stretches(
     (element_type, elements): (ElementType, usize),
     bytes: &[u8],
-    mut see: impl FnMut(f64),
+    mut see: impl FnMut(&[f64]),
 ) {
     for start in (0..elements).step_by(STRETCH) {
         let stretch = (start, STRETCH.min(elements - start));
-        wide(element_type, bytes, stretch).into_iter().flatten().for_each(&mut see);
+        wide(element_type, bytes, stretch).iter().for_each(|values| see(values));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tensors at a glance: least, greatest, mean, first values.
 
-use crate::statistics::{each_of, first_of};
+use crate::statistics::{first_of, stretches_of};
 use crate::table::table;
 use infer::PartialShape;
 use ir::ElementType;
@@ -39,20 +39,20 @@ impl Statistics {
             s.first = strings.iter().take(SHOWN).map(|v| format!("{v:?}")).collect();
             return s;
         }
-        let (mut sum, mut count) = (0.0, 0usize);
-        each_of(tensor, |v| {
-            if s.first.len() < SHOWN {
-                s.first.push(short(&v));
+        s.first = first_of(tensor, SHOWN).iter().map(short).collect();
+        let mut sum = 0.0;
+        stretches_of(tensor, |values| {
+            for &v in values {
+                if v.is_nan() {
+                    s.nans += 1;
+                    continue;
+                }
+                s.min = s.min.min(v);
+                s.max = s.max.max(v);
+                sum += v;
             }
-            if v.is_nan() {
-                s.nans += 1;
-                return;
-            }
-            s.min = s.min.min(v);
-            s.max = s.max.max(v);
-            (sum, count) = (sum + v, count + 1);
         });
-        s.mean = sum / count as f64;
+        s.mean = sum / (tensor.count() - s.nans) as f64;
         s
     }
 }

@@ -1,7 +1,7 @@
 //! `--nan-check`: the first layer that makes a NaN or an infinity of finite inputs.
 
 use crate::print;
-use crate::statistics::each_of;
+use crate::statistics::stretches_of;
 use crate::text::plural;
 use runtime::{Observed, Tensor};
 use std::collections::HashSet;
@@ -73,9 +73,11 @@ pub(crate) fn count(tensor: &Tensor) -> (usize, usize) {
         return (0, 0);
     }
     let (mut nans, mut infinite) = (0, 0);
-    each_of(tensor, |value| {
-        nans += usize::from(value.is_nan());
-        infinite += usize::from(value.is_infinite());
+    stretches_of(tensor, |values| {
+        for value in values {
+            nans += usize::from(value.is_nan());
+            infinite += usize::from(value.is_infinite());
+        }
     });
     (nans, infinite)
 }
