@@ -1,6 +1,5 @@
 //! What goes wrong while a plan runs.
 
-use crate::tensor::TensorError;
 use ir::{ByteOffset, Code, Diagnostic};
 
 /// Why a step failed on its data.
@@ -22,12 +21,6 @@ impl KernelError {
     /// An error about one input.
     pub fn at(input: usize, message: impl Into<String>) -> KernelError {
         KernelError { input: Some(input), message: message.into() }
-    }
-}
-
-impl From<TensorError> for KernelError {
-    fn from(error: TensorError) -> KernelError {
-        KernelError::new(error.to_string())
     }
 }
 

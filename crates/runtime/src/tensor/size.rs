@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::memory_limit::reason;
+use crate::error::KernelError;
 use ir::ElementType;
 
 /// Buffers are aligned to cache lines, so that kernels may use whole lines.
@@ -12,6 +13,12 @@ pub(super) const ALIGN: usize = 64;
 #[error("{message}")]
 pub struct TensorError {
     message: String,
+}
+
+impl From<TensorError> for KernelError {
+    fn from(error: TensorError) -> KernelError {
+        KernelError::new(error.to_string())
+    }
 }
 
 impl TensorError {
