@@ -133,6 +133,8 @@ def rule_of_difference(last, kinds, types, traits, finding):
         return "Mod, FloorMod of infinities"
     if last == "Softmax" and finding.get("numpy") is None and verdict == "reference as plugin":
         return "Softmax-1 without axis"
+    if last == "NonMaxSuppression" and finding.get("told", "").startswith("output 0 is [0, 3]"):
+        return "NonMaxSuppression, fewer than 0 boxes for each class"
     if last == "MVN" and verdict == "reference as plugin":
         return "MVN-6 without `normalize_variance`"
     if last == "StridedSlice" and "PriorBoxClustered" in kinds and where == "shape":
