@@ -67,13 +67,13 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
     let is_asked = args.semantics == Semantics::OpenvinoCpu;
     let deviations = is_asked.then(|| semantics::deviations(&graph, &facts));
     if args.json {
-        let report = Report::new(layers(&graph, &facts, &declared), &all, graph.source());
+        let report = Report::new(layers(&graph, &facts), &all, graph.source());
         let deviations = deviations.unwrap_or_default();
         json::print(&Report { ok, deviations, memory: needed, ..report })?;
     } else {
         let told = deviations.as_deref().map_or(String::new(), semantics::text);
         let needed = needed.as_ref().map(memory::text).unwrap_or_default();
-        print::text(text((args, &declared), &graph, &facts, &all) + &told + &needed)?;
+        print::text(text(args, &graph, &facts, &all) + &told + &needed)?;
         let hint = hint::operations(&all);
         if !hint.is_empty() {
             print::note(hint);
@@ -343,7 +343,7 @@ impl Report {
     }
 }
 
-fn layers(graph: &Graph, facts: &Facts, declared: &Declared) -> Vec<LayerReport> {
+fn layers(graph: &Graph, facts: &Facts) -> Vec<LayerReport> {
     let layer = |position: usize| {
         let layer = graph.layers().get(position)?;
         let node = facts.node(position);
@@ -353,7 +353,7 @@ fn layers(graph: &Graph, facts: &Facts, declared: &Declared) -> Vec<LayerReport>
                 element_type: fact.element_type.name(),
                 shape: fact.shape.to_string(),
                 declared: declared_shape(port).to_string(),
-                unknown_because: reasons(&fact, facts, (graph, declared)),
+                unknown_because: reasons(&fact, facts),
             }
         };
         let inside = node.into_iter().flat_map(|node| layer.bodies.iter().zip(&node.bodies));
@@ -363,7 +363,7 @@ fn layers(graph: &Graph, facts: &Facts, declared: &Declared) -> Vec<LayerReport>
             op_type: layer.op_type.clone(),
             version: layer.version.clone(),
             outputs: layer.outputs.iter().enumerate().map(output).collect(),
-            bodies: inside.map(|(body, facts)| layers(&body.graph, facts, declared)).collect(),
+            bodies: inside.map(|(body, facts)| layers(&body.graph, facts)).collect(),
         })
     };
     live(graph).into_iter().filter_map(layer).collect()
@@ -374,12 +374,7 @@ fn declared_shape(port: &Port) -> PartialShape {
     port.dims.iter().map(dim).collect()
 }
 
-fn text(
-    (args, declared): (&CheckArgs, &Declared),
-    graph: &Graph,
-    facts: &Facts,
-    findings: &[Diagnostic],
-) -> String {
+fn text(args: &CheckArgs, graph: &Graph, facts: &Facts, findings: &[Diagnostic]) -> String {
     let mut rows = vec![["layer", "type", "name", "outputs"].map(str::to_owned).to_vec()];
     let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
     for position in live(graph) {
@@ -387,7 +382,7 @@ fn text(
             continue;
         };
         let outputs = outputs(graph, facts, position);
-        for reason in outputs.iter().flat_map(|(fact, _)| reasons(fact, facts, (graph, declared))) {
+        for reason in outputs.iter().flat_map(|(fact, _)| reasons(fact, facts)) {
             *unknown.entry(reason).or_default() += 1;
         }
         let stands_in = args.shape.is_empty() && args.range.is_empty();
@@ -463,15 +458,15 @@ fn shown((fact, own): &(Fact, ElementType), port: &Port, stands_in: bool) -> Str
 }
 
 /// Why the open dims of a tensor are unknown, each reason once.
-fn reasons(fact: &Fact, facts: &Facts, (graph, declared): (&Graph, &Declared)) -> Vec<String> {
+fn reasons(fact: &Fact, facts: &Facts) -> Vec<String> {
     let whys: Vec<Why> = match &fact.shape {
         PartialShape::Unranked(why) => vec![*why],
         PartialShape::Ranked(dims) => {
             dims.iter().filter(|d| !d.is_static()).map(|d| d.why()).collect()
         }
     };
-    let known = whys.into_iter().filter_map(|w| facts.reason(w));
-    let mut reasons: Vec<String> = known.map(|reason| declared.reason(graph, reason)).collect();
+    let mut reasons: Vec<String> =
+        whys.into_iter().filter_map(|w| facts.reason(w)).map(str::to_owned).collect();
     reasons.dedup();
     reasons
 }

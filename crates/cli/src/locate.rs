@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// What exporters of optimum-intel write beside the model of text.
 const TOKENIZERS: [&str; 2] = ["openvino_tokenizer.xml", "openvino_detokenizer.xml"];
 
-/// Whether a file is called as those beside a model of text are.
+/// Whether a file has the name of a tokenizer or detokenizer.
 pub(crate) fn is_tokenizer(path: &Path) -> bool {
     TOKENIZERS.iter().any(|name| path.ends_with(name))
 }

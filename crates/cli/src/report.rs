@@ -67,14 +67,9 @@ pub(crate) struct Report {
     pub boxes: Option<Vec<boxes::Detection>>,
 }
 
-/// An output at a glance.
+/// The type, shape and statistics of a tensor.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct OutputReport {
-    index: usize,
-    /// The first name of its tensor, or that of its layer.
-    name: String,
-    /// The name of its layer.
-    layer: String,
+struct TensorReport {
     /// The element type.
     #[serde(rename = "type")]
     element_type: &'static str,
@@ -89,6 +84,33 @@ pub(crate) struct OutputReport {
     nan: usize,
     /// The first values.
     first: Vec<Value>,
+}
+
+impl TensorReport {
+    fn of(tensor: &Tensor) -> TensorReport {
+        let s = Statistics::of(tensor);
+        TensorReport {
+            element_type: tensor.element_type().name(),
+            shape: tensor.sizes().to_vec(),
+            min: own_digits(s.min, tensor.element_type()),
+            max: own_digits(s.max, tensor.element_type()),
+            mean: finite(s.mean),
+            nan: s.nans,
+            first: first_values(tensor),
+        }
+    }
+}
+
+/// An output at a glance.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OutputReport {
+    index: usize,
+    /// The first name of its tensor, or that of its layer.
+    name: String,
+    /// The name of its layer.
+    layer: String,
+    #[serde(flatten)]
+    values: TensorReport,
     /// With `--top`: the largest values of each row along the last axis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     top: Vec<TopRow>,
@@ -101,36 +123,15 @@ pub(crate) struct OutputReport {
 pub(crate) struct DumpedReport {
     /// The output of the layer: `LAYER:PORT`.
     output: String,
-    /// The element type.
-    #[serde(rename = "type")]
-    element_type: &'static str,
-    shape: Vec<usize>,
-    /// The least value that is not NaN; null where it is not finite.
-    min: Option<f64>,
-    /// The greatest.
-    max: Option<f64>,
-    /// The mean.
-    mean: Option<f64>,
-    /// How many values are NaN.
-    nan: usize,
-    /// The first values.
-    first: Vec<Value>,
+    #[serde(flatten)]
+    values: TensorReport,
 }
 
 /// Values of layers for programs.
 pub(crate) fn dumped(dumped: &[(String, Tensor)]) -> Vec<DumpedReport> {
-    let report = |(output, tensor): &(String, Tensor)| {
-        let s = Statistics::of(tensor);
-        DumpedReport {
-            output: output.clone(),
-            element_type: tensor.element_type().name(),
-            shape: tensor.sizes().to_vec(),
-            min: own_digits(s.min, tensor.element_type()),
-            max: own_digits(s.max, tensor.element_type()),
-            mean: finite(s.mean),
-            nan: s.nans,
-            first: first_values(tensor),
-        }
+    let report = |(output, tensor): &(String, Tensor)| DumpedReport {
+        output: output.clone(),
+        values: TensorReport::of(tensor),
     };
     dumped.iter().map(report).collect()
 }
@@ -153,7 +154,6 @@ pub(crate) fn outputs(
     top: &Top,
 ) -> Vec<OutputReport> {
     let output = |(i, (port, tensor)): (usize, (&Port, &Tensor))| {
-        let s = Statistics::of(tensor);
         let files = targets.iter().filter(|t| match t {
             Target::Npy(k, _) => *k == i,
             Target::Npz(list, _) => list.contains(&i),
@@ -162,13 +162,7 @@ pub(crate) fn outputs(
             index: i,
             name: port.shown().to_owned(),
             layer: port.friendly.clone(),
-            element_type: tensor.element_type().name(),
-            shape: tensor.sizes().to_vec(),
-            min: own_digits(s.min, tensor.element_type()),
-            max: own_digits(s.max, tensor.element_type()),
-            mean: finite(s.mean),
-            nan: s.nans,
-            first: first_values(tensor),
+            values: TensorReport::of(tensor),
             top: top.rows(tensor),
             files: files.map(|t| t.path().display().to_string()).collect(),
         }

@@ -348,7 +348,7 @@ pub fn given(tensors: &[Tensor], variables: &[(String, Tensor)]) -> Inputs {
     let given = |t: &Tensor| InputSpec {
         element_type: Some(t.element_type()),
         shape: Some(shape(t)),
-        value: None,
+        ..InputSpec::default()
     };
     let fact = |(id, t): &(String, Tensor)| (id.clone(), Fact::new(t.element_type(), shape(t)));
     Inputs {

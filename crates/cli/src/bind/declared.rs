@@ -24,8 +24,8 @@ pub struct Declared {
     pub layouts: Vec<Option<Layout>>,
     /// The inputs whose shape `--shape` gives, in its order.
     pub overridden: Vec<usize>,
-    /// The flag of each of them.
-    flags: Vec<&'static str>,
+    /// The flag that gives the shape of each input, if one does.
+    flags: Vec<Option<&'static str>>,
 }
 
 impl Declared {
@@ -58,14 +58,14 @@ impl Declared {
                 (infer::input_type(graph, element_type), shape)
             })
             .unzip();
-        let (overridden, names) = (Vec::new(), Vec::new());
-        let mut declared = Declared { ports, types, shapes, layouts, overridden, flags: names };
+        let (overridden, given_by) = (Vec::new(), vec![None; ports.len()]);
+        let mut declared = Declared { ports, types, shapes, layouts, overridden, flags: given_by };
         for (flag, texts) in flags {
             let overrides = shape_overrides(flag, texts, &declared).or_exit(Exit::Usage)?;
             for (port, shape) in overrides {
                 declared.shapes[port] = shape;
                 declared.overridden.push(port);
-                declared.flags.push(flag);
+                declared.flags[port] = Some(*flag);
             }
         }
         Ok(declared)
@@ -85,25 +85,14 @@ impl Declared {
 
     /// What propagation is told about the inputs.
     pub fn given(&self) -> infer::Inputs {
-        let given =
-            |shape: &PartialShape| InputSpec { shape: Some(shape.clone()), ..InputSpec::default() };
-        infer::Inputs {
-            parameters: self.shapes.iter().map(given).collect(),
-            ..infer::Inputs::default()
-        }
-    }
-
-    /// Why a size is open: where a flag has left it so, the model has not.
-    pub fn reason(&self, graph: &Graph, reason: &str) -> String {
-        const MODEL: &str = ": the model leaves it open";
-        let Some(title) = reason.strip_suffix(MODEL) else { return reason.to_owned() };
-        let is_it = |input: usize| {
-            let layer = graph.parameters().get(input).and_then(|&p| graph.layers().get(p));
-            layer.is_some_and(|layer| layer.title() == title)
+        let given = |(shape, flag): (&PartialShape, &Option<&'static str>)| InputSpec {
+            shape: Some(shape.clone()),
+            shape_from: *flag,
+            ..InputSpec::default()
         };
-        match self.overridden.iter().position(|input| is_it(*input)) {
-            Some(at) => format!("{title}: {} leaves it open", self.flags[at]),
-            None => reason.to_owned(),
+        infer::Inputs {
+            parameters: self.shapes.iter().zip(&self.flags).map(given).collect(),
+            ..infer::Inputs::default()
         }
     }
 

@@ -133,7 +133,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let constant = induced::constant(&graph);
     let (told, steps) = (HashSet::new(), Vec::new());
     let rules = Rules { graph: &graph, facts: &facts };
-    let mut story = Story { rules, declared: &declared, constant, told, steps };
+    let mut story = Story { rules, constant, told, steps };
     let subject = story.head(tensor);
     for dim in dims {
         story.step(Quantity::Dim(tensor, dim), 0);
@@ -222,7 +222,6 @@ fn is_sink(graph: &Graph, layer: usize) -> bool {
 
 struct Story<'a> {
     rules: Rules<'a>,
-    declared: &'a Declared,
     /// Which layers depend on constants alone.
     constant: Vec<bool>,
     told: HashSet<Quantity>,
@@ -309,8 +308,7 @@ impl Story<'_> {
             Quantity::Dim(_, axis) => fact.shape.dims()?.get(axis)?.why(),
             Quantity::Element(..) => return None,
         };
-        let reason = self.rules.facts.reason(why)?;
-        Some(format!(": {}", self.declared.reason(self.rules.graph, reason)))
+        self.rules.facts.reason(why).map(|reason| format!(": {reason}"))
     }
 
     /// What a number follows from, without axes, patterns and other constants where there is more

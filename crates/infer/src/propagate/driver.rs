@@ -168,6 +168,7 @@ fn analyse_body(
             element_type: fact.element_type.is_static().then_some(fact.element_type),
             shape: Some(fact.shape.clone()),
             value: fact.value.clone(),
+            ..InputSpec::default()
         },
     };
     let given: Vec<InputSpec> = parameters.iter().map(given).collect();
@@ -321,8 +322,10 @@ impl<'a> Walk<'a> {
         let applied = apply(&*op, &inputs, layer.outputs.len(), walks, self.context);
         let (mut outputs, bodies) = match applied {
             Ok(applied) => {
-                let Applied { mut outputs, reason, bodies, .. } = applied;
+                let Applied { mut outputs, mut reason, bodies, .. } = applied;
                 if let (Some(given), Some(output)) = (given, outputs.first_mut()) {
+                    reason =
+                        given.shape_from.map(|from| format!("{from} leaves it open")).or(reason);
                     let differ = specialise(self.graph, output, given);
                     let diagnostic = |m| Diagnostic::error(Code::Type, layer.at, m).of(layer);
                     self.findings.extend(differ.map(diagnostic));

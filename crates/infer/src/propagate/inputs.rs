@@ -15,6 +15,8 @@ pub struct InputSpec {
     pub element_type: Option<ElementType>,
     /// The shape, in place of the declared one.
     pub shape: Option<PartialShape>,
+    /// What gives `shape`, such as a flag: messages about its open sizes name it, not the model.
+    pub shape_from: Option<&'static str>,
     /// The value, if it is small and determines shapes.
     pub value: Option<Arc<PartialValue>>,
 }

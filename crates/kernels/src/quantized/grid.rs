@@ -42,8 +42,8 @@ impl Grid {
         if threads == 1 || multiply_adds <= GEMM_GRAIN {
             return Grid::ONE;
         }
-        // The largest share of panels beside the mean one, in halves: a last half takes half the
-        // time.
+        // The largest share of panels compared with the mean one, in halves: a last half takes half
+        // the time.
         let (halves, largest) = (columns.div_ceil(HALF), 2 * panels.div_ceil(threads));
         let is_even = largest * threads * 8 <= halves * MAX_SHARE_EIGHTHS;
         let is_across = has_large_filters && (is_even || blocks < PARTS_OF_THREAD * threads);

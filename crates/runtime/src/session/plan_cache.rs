@@ -143,7 +143,7 @@ impl Shapes {
         let given = |pattern: &Pattern| InputSpec {
             element_type: Some(pattern.0),
             shape: Some(shape(pattern)),
-            value: None,
+            ..InputSpec::default()
         };
         let fact =
             |(id, pattern): &(String, Pattern)| (id.clone(), Fact::new(pattern.0, shape(pattern)));
