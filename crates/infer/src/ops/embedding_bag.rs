@@ -74,7 +74,9 @@ impl EmbeddingBag {
         let rank = if packed { 2 } else { 1 };
         cx.expect_rank(1, rank..=rank)?;
         if packed {
-            return Ok(cx.shape(1).dim(0));
+            let (bags, weights) = (cx.shape(1).dim(0), self.weights());
+            // Indices and weights have one shape. Without weights, any size fits.
+            return cx.expect_dim(weights, 0, "the bags", bags);
         }
         cx.expect_rank(2, 1..=1)?;
         if self.kind != Kind::SegmentsSum {

@@ -55,13 +55,17 @@ impl Parse for PsroiPooling {
                 (Mode::Deformable(std), boxes::count(attrs, "part_size", Some(1), 1)?)
             }
         };
+        // Modes that do not sample ignore the numbers of samples, and files hold 0 there.
+        let least = if mode == Mode::Average { 0 } else { 1 };
+        let mut samples = |name: &str| boxes::count(attrs, name, Some(1), least);
+        let samples = (samples("spatial_bins_x")?, samples("spatial_bins_y")?);
         let mut count = |name: &str, default| boxes::count(attrs, name, default, 1);
         Ok(PsroiPooling {
             outputs: count("output_dim", None)?,
             group: count("group_size", Some(1))?,
             scale,
             mode,
-            samples: (count("spatial_bins_x", Some(1))?, count("spatial_bins_y", Some(1))?),
+            samples,
             parts,
         })
     }
@@ -133,7 +137,9 @@ impl Op for PsroiPooling {
             _ => group.times(group),
         };
         let (channels, needed) = (cx.shape(0).dim(1), planes.times(outputs));
-        let fits = channels.meet(needed).is_some();
+        // The deformable operation ignores further channels, as in OpenVINO.
+        let most = if deformable { Dim::INF } else { needed.max() };
+        let fits = channels.meet(Dim::range(needed.min(), most)).is_some();
         require!(0; fits, "has {channels} channels, {outputs} outputs need {needed}");
         if cx.input_count() == 3 {
             self.offsets(cx, count)?;
@@ -166,6 +172,14 @@ mod tests {
         run("average", &["1,288,38,38", "100,5"], Ok("f32[100,8,6,6]"));
         run("bilinear", &["1,24,38,38", "?,5"], Ok("f32[?,8,6,6]"));
         run("average", &["...", "..."], Ok("f32[?,8,6,6]"));
+        let unsampled = |mode: &str, expected| {
+            let inputs = ["1,32,38,38", "?,5"].map(|shape| Input::shape(F32, shape));
+            let case = Case::of("PSROIPooling", "opset1").attr("output_dim", "8").attr("mode", mode);
+            let case = case.attr("group_size", "2").attr("spatial_scale", "1").inputs(inputs);
+            case.attr("spatial_bins_x", "0").attr("spatial_bins_y", "0").expect(&[expected]);
+        };
+        unsampled("average", Ok("f32[?,8,2,2]"));
+        unsampled("bilinear", Err("attribute spatial_bins_x: 0 is not in 1..=32768"));
         run("average", &["1,24,38,38", "1,5"], Err("has 24 channels, 8 outputs need 288"));
         run("bilinear", &["1,288,38,38", "1,5"], Err("has 288 channels, 8 outputs need 24"));
         run("max", &["1,288,38,38", "1,5"], Err("\"max\" is not one of average, bilinear"));
@@ -178,6 +192,7 @@ mod tests {
             case.attr("trans_std", "0.1").attr("part_size", "5").expect(&[expected]);
         };
         run(&["1,392,38,63", "300,5", "300,4,5,5"], Ok("f32[300,8,7,7]"));
+        run(&["1,400,38,63", "300,5"], Ok("f32[300,8,7,7]"));
         run(&["1,392,38,63", "..."], Ok("f32[?,8,7,7]"));
         run(&["1,?,38,63", "?,5", "?,?,?,?"], Ok("f32[?,8,7,7]"));
         run(&["1,392,38,63", "300,5", "30,4,5,5"], Err("axis 0 must be 300"));

@@ -14,11 +14,27 @@ pub struct ReorgYolo {
     stride: i64,
 }
 
+/// The square of a stride up to this fits in 62 bits.
+const MAX_STRIDE: i64 = (1 << 31) - 1;
+
 impl Parse for ReorgYolo {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        Ok(ReorgYolo { stride: attrs.int_in("stride", None, 1..=i64::from(i32::MAX))? })
+        // OpenVINO's writer repeats the number for both axes.
+        let strides: Vec<i64> = attrs.list("stride")?;
+        let stride = match strides[..] {
+            [stride] => stride,
+            [rows, columns] if rows == columns => rows,
+            _ => {
+                let message = format!("{strides:?} is not one number for rows and columns alike");
+                return Err(AttrError::new("stride", message));
+            }
+        };
+        if !(1..=MAX_STRIDE).contains(&stride) {
+            return Err(AttrError::new("stride", format!("{stride} is not in 1..={MAX_STRIDE}")));
+        }
+        Ok(ReorgYolo { stride })
     }
 }
 
@@ -69,6 +85,9 @@ mod tests {
             ("2", "...", Ok("f32[?,?,?,?]")),
             ("2", "1,3,4,4", Err("input 0 (data): has 3 channels, fewer than 4")),
             ("2", "1,4,4,5", Err("input 0 (data): axis 3 is 5, not a multiple of 2")),
+            ("2, 2", "1,64,26,26", Ok("f32[1,256,13,13]")),
+            ("2,3", "1,64,26,26", Err("attribute stride: [2, 3] is not one number for rows and")),
+            ("", "1,64,26,26", Err("attribute stride: [] is not one number")),
             ("0", "1,4,4,4", Err("attribute stride: 0 is not in 1..=")),
             ("1", "1,4,4", Err("must have rank 4, not 3")),
         ] {

@@ -106,7 +106,9 @@ impl Variable {
         let (element_type, shape) = (self.element_type, self.shape.clone());
         Fact::new(
             if element_type.is_static() { element_type } else { first.element_type },
-            shape.unwrap_or(first.shape),
+            // A variable of any rank has the shape of its initial value, as in OpenVINO. Writers
+            // of early versions declared all variables so.
+            shape.filter(|shape| shape.rank().is_some()).unwrap_or(first.shape),
         )
     }
 }
@@ -172,7 +174,7 @@ mod tests {
         let bare = Case::of("ReadValue", "opset6").attr("variable_id", "v");
         bare.clone().inputs([f("2,?")]).expect(&[Ok("f32[2,?]")]);
         let open = bare.attr("variable_type", "dynamic").attr("variable_shape", "...");
-        open.clone().inputs([f("2,?")]).expect(&[Ok("f32[...]")]);
+        open.clone().inputs([f("2,?")]).expect(&[Ok("f32[2,?]")]);
         open.expect(&[Ok("dynamic[...]")]);
         let old = Case::of("ReadValue", "opset3").attr("variable_id", "v");
         old.inputs([f("2,?")]).expect(&[Ok("f32[2,?]")]);

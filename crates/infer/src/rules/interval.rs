@@ -168,6 +168,12 @@ fn range(op: Arithmetic, a: Interval, b: Interval) -> Option<(i128, i128)> {
         Divide if b.lo == b.hi && b.lo > 0 && !unbounded(a.hi) => {
             (div_floor(a.lo, b.lo)?, div_floor(a.hi, b.lo)?)
         }
+        // Monotonic in the base and in the exponent.
+        Power if positive => {
+            let corners = [(a.lo, b.lo), (a.lo, b.hi), (a.hi, b.lo), (a.hi, b.hi)];
+            let corners = corners.map(|(x, y)| power(x, y));
+            (*corners.iter().min()?, *corners.iter().max()?)
+        }
         // A value below the divisor is its own remainder.
         Mod | FloorMod if positive && a.hi < b.lo => (a.lo, a.hi),
         Mod | FloorMod if positive && b.hi > 0 => (0, a.hi.min(b.hi - 1)),
@@ -176,6 +182,16 @@ fn range(op: Arithmetic, a: Interval, b: Interval) -> Option<(i128, i128)> {
         Minimum => (a.lo.min(b.lo), a.hi.min(b.hi)),
         _ => return None,
     })
+}
+
+/// A power of numbers that are not negative.
+fn power(x: i128, y: i128) -> i128 {
+    match (x, y) {
+        (_, 0) => 1,
+        (0 | 1, _) => x,
+        _ if unbounded(x) || unbounded(y) => Interval::INF,
+        _ => exact(Power, x, y).unwrap_or(Interval::INF),
+    }
 }
 
 /// The bounds of a function of two floating-point values.
@@ -195,11 +211,16 @@ fn reals(op: Arithmetic, a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
         Subtract => corners(|x, y| x - y),
         Multiply => corners(|x, y| x * y),
         Divide | DivideTruncated if b.0 > 0.0 || b.1 < 0.0 => corners(|x, y| x / y),
+        // The quotient by 0 is infinite.
+        Divide | DivideTruncated if a.0 > 0.0 && b.0 == 0.0 && b.1 > 0.0 => {
+            (a.0 / b.1, f64::INFINITY)
+        }
         Maximum => (a.0.max(b.0), a.1.max(b.1)),
         Minimum => (a.0.min(b.0), a.1.min(b.1)),
         Mod if is_exact => corners(|x, y| x % y),
         FloorMod if is_exact => corners(|x, y| x - (x / y).floor() * y),
-        Power if is_exact => corners(f64::powf),
+        // Monotonic in the base and in the exponent.
+        Power if is_exact || a.0 > 0.0 || (a.0 == 0.0 && b.0 >= 0.0) => corners(f64::powf),
         _ => nothing,
     }
 }
@@ -222,8 +243,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const OPS: [Arithmetic; 9] =
-        [Add, Subtract, Multiply, Divide, DivideTruncated, Mod, FloorMod, Maximum, Minimum];
+    const OPS: [Arithmetic; 10] =
+        [Add, Subtract, Multiply, Divide, DivideTruncated, Mod, FloorMod, Maximum, Minimum, Power];
 
     fn with_value() -> impl Strategy<Value = (Interval, i128)> {
         (-9i128..9, 0i128..6)
@@ -235,7 +256,7 @@ mod tests {
 
         /// The result of every pair of values lies within the bounds of the result.
         #[test]
-        fn bounds_are_sound((a, x) in with_value(), (b, y) in with_value(), op in 0usize..9) {
+        fn bounds_are_sound((a, x) in with_value(), (b, y) in with_value(), op in 0usize..10) {
             if let Some(v) = exact(OPS[op], x, y) {
                 let r = ints(OPS[op], a, b, ElementType::I64);
                 prop_assert!(r.lo <= v && v <= r.hi, "{:?} {a:?} {b:?}: {v} not in {r:?}", OPS[op]);
@@ -249,6 +270,17 @@ mod tests {
     }
 
     #[test]
+    fn reals_have_bounds() {
+        let open = f64::INFINITY;
+        assert_eq!(reals(Divide, (12.0, 12.0), (0.0, 6.0)), (2.0, open));
+        assert_eq!(reals(Divide, (0.0, 12.0), (0.0, 6.0)), (-open, open));
+        assert_eq!(reals(Power, (2.0, 3.0), (2.0, 2.0)), (4.0, 9.0));
+        assert_eq!(reals(Power, (0.0, 4.0), (2.0, 2.0)), (0.0, 16.0));
+        assert_eq!(reals(Power, (2.0, 2.0), (0.0, open)), (1.0, open));
+        assert_eq!(reals(Power, (0.0, 2.0), (-1.0, 1.0)), (-open, open));
+    }
+
+    #[test]
     fn without_bound() {
         let dim = Interval::between(2, Interval::INF);
         let run = |op, a, b| ints(op, a, b, ElementType::I64);
@@ -257,6 +289,15 @@ mod tests {
         assert_eq!(run(Divide, Interval::exact(16), Interval::between(0, 8)).lo, 2);
         assert_eq!(run(Divide, Interval::exact(16), Interval::between(0, 8)).hi, Interval::INF);
         assert_eq!(run(Subtract, Interval::exact(1), dim), Interval::any(ElementType::I64));
+        let powers = |base, exponent| {
+            let power = run(Power, base, exponent);
+            (power.lo, power.hi)
+        };
+        assert_eq!(powers(Interval::between(2, 3), Interval::exact(2)), (4, 9));
+        assert_eq!(powers(Interval::exact(2), Interval::between(0, 4)), (1, 16));
+        assert_eq!(powers(Interval::between(0, 4), Interval::between(0, 1)), (0, 4));
+        assert_eq!(powers(dim, Interval::exact(2)), (4, Interval::INF));
+        assert_eq!(powers(Interval::exact(1), Interval::between(0, Interval::INF)), (1, 1));
         let big = Interval::exact(i64::MAX - 1);
         assert_eq!(run(Add, big, Interval::exact(4)).value(), Some(i128::from(i64::MIN) + 2));
     }
