@@ -86,7 +86,8 @@ impl Op for AdaptivePool {
 
     fn infer(&self, cx: &mut InferCx<'_>) -> Result<(), RuleError> {
         cx.expect_inputs(2..=2)?;
-        let element_type = cx.expect_real(0)?;
+        // The maximum of integers is not in the specification, but in OpenVINO.
+        let element_type = if self.is_max() { cx.expect_number(0)? } else { cx.expect_real(0)? };
         cx.expect_index(1)?;
         cx.expect_rank(0, 3..=5)?;
         cx.expect_rank(1, 1..=1)?;
@@ -130,6 +131,10 @@ mod tests {
         case.expect(&[Ok("f32[1,2,4]"), Ok("i64[1,2,4]")]);
         let narrow = case.clone().attr("index_element_type", "i32");
         narrow.expect(&[Ok("f32[1,2,4]"), Ok("i32[1,2,4]")]);
+        let whole = [Input::shape(U8, "1,2,9"), Input::ints(I64, &[4])];
+        case.clone().inputs(whole.clone()).expect(&[Ok("u8[1,2,4]"), Ok("i64[1,2,4]")]);
+        let mean = Case::of("AdaptiveAvgPool", "opset8").inputs(whole);
+        mean.expect(&[Err("must be a floating-point type, not u8")]);
         case.attr("index_element_type", "u8").expect(&[Err("\"u8\" is not one of i64, i32")]);
     }
 }

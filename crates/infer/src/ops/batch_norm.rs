@@ -65,6 +65,7 @@ impl Op for BatchNorm {
         for input in channel_inputs {
             channels = per_channel(cx, input, channels)?;
         }
+        require!(data; channels.max() > 0, "has no channels to normalize");
         cx.set(0, element_type, cx.shape(data).clone().with_dim(1, channels));
         Ok(())
     }
@@ -97,6 +98,8 @@ mod tests {
         five("2,3,?", ["3"; 4], Ok("f32[2,3,?]"));
         five("2,?", ["3", "?", "...", "?"], Ok("f32[2,3]"));
         five("...", ["3"; 4], Ok("f32[...]"));
+
+        five("2,0,?", ["?"; 4], Err("(data): has no channels to normalize"));
         five("2,1..4", ["?", "?", "3..9", "?"], Ok("f32[2,3..4]"));
         five("2,3", ["3", "3", "4", "3"], Err("(mean): holds 4 elements for 3 channels"));
         five("2,3", ["3", "3", "3", "3,1"], Err("(variance): must have rank 1, not 2"));

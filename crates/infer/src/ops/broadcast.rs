@@ -52,7 +52,9 @@ impl Parse for Broadcast {
             modes.push(("bidirectional", Mode::Bidirectional));
         }
         let mode = attrs.choice_or("mode", &modes, Mode::Numpy)?;
+        // The name in the specification, and the one that OpenVINO's writer uses.
         let axis = attrs.int_or("axis", -1)?;
+        let axis = attrs.int_or("mode.auto_broadcast_axis", axis)?;
         Ok(Broadcast { mode: if mode == Mode::Pdpd(-1) { Mode::Pdpd(axis) } else { mode } })
     }
 }
@@ -71,6 +73,10 @@ impl Broadcast {
         let start = match (self.mode, explicit) {
             (Mode::Explicit, Some(list)) => {
                 let mapped = axes::normalize_unique(list, target, 2)?;
+                // OpenVINO writes an axis for a scalar too, as for one element.
+                if rank == 0 && mapped.len() == 1 {
+                    return Ok(Vec::new());
+                }
                 require!(
                     2; mapped.len() == rank,
                     "holds {} axes, but the data has rank {rank}", mapped.len()
@@ -104,6 +110,11 @@ impl Broadcast {
             return Ok(target);
         }
         let mapping = self.mapping(d.len(), t.len(), explicit.as_deref())?;
+        if let (true, Some([axis])) = (d.is_empty(), explicit.as_deref()) {
+            let axis = axes::normalize_of(2, *axis, t.len())?;
+            let size = target.dim(axis);
+            require!(2; size.contains(1), "names axis {axis} of {target} for a scalar: it must be 1");
+        }
         let mut out: Dims = t.into();
         for (dim, axis) in d.iter().zip(mapping) {
             let Some(slot) = out.get_mut(axis) else { continue };
@@ -238,6 +249,17 @@ mod tests {
             let inputs = [Input::shape(F32, "3,1"), i(&[3, 5, 4]), i(mapping)];
             Case::of("Broadcast", "opset1").attr("mode", "explicit").inputs(inputs)
         };
+        let scalar = |target: &[i64], mapping: &[i64]| {
+            let inputs = [Input::shape(F32, "[]"), i(target), i(mapping)];
+            Case::of("Broadcast", "opset3").attr("mode", "explicit").inputs(inputs)
+        };
+        scalar(&[3, 2], &[]).expect(&[Ok("f32[3,2]")]);
+        scalar(&[1, 2], &[0]).expect(&[Ok("f32[1,2]")]);
+        scalar(&[3, 2], &[0]).expect(&[Err("axis 0 of [3,2] for a scalar: it must be 1")]);
+        scalar(&[1, 1], &[0, 1]).expect(&[Err("holds 2 axes, but the data has rank 0")]);
+        let pdpd = [Input::shape(F32, "3,1"), i(&[2, 3, 6])];
+        let pdpd = Case::of("Broadcast", "opset1").attr("mode", "pdpd").inputs(pdpd);
+        pdpd.attr("mode.auto_broadcast_axis", "1").expect(&[Ok("f32[2,3,6]")]);
         explicit(&[0, 2]).expect(&[Ok("f32[3,5,4]")]);
         explicit(&[2, 0]).expect(&[Err("the axes [2, 0] must rise")]);
         explicit(&[0]).expect(&[Err("holds 1 axes, but the data has rank 2")]);

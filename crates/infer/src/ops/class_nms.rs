@@ -95,7 +95,7 @@ impl Parse for ClassNms {
         };
         Ok(ClassNms {
             kind,
-            output_type: attrs.element_type_or("output_type", ElementType::I64)?,
+            output_type: attrs.index_type_or("output_type", ElementType::I64)?,
             order: attrs.choice_or("sort_result_type", &orders, order)?,
             sort_result_across_batch: attrs.bool_or("sort_result_across_batch", false),
             score_threshold: attrs.single("score_threshold", Some(0.0))?,
@@ -181,6 +181,8 @@ mod tests {
                 &shared,
                 &[Ok("f16[..36,6]"), Ok("i32[..36,1]")],
             );
+            let narrow = [("output_type", "i16")];
+            check(kind, &narrow, &shared, &[Err("output_type: must be i32 or i64, not i16")]);
             check(kind, &[("nms_top_k", "-2")], &shared, &[Err("nms_top_k: -2 is not in -1..")]);
             check(
                 kind,

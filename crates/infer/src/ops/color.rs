@@ -73,9 +73,11 @@ impl Color {
         let mut image = Color::image(cx, 0, 1)?;
         if count == 1 {
             let height = image[1];
-            let thirds = height.value().is_none_or(|h| h % 3 == 0);
-            require!(0; thirds, "has {height} rows, which cannot be divided 2 to 1");
-            image[1] = height.scaled(2).div_floor(3);
+            let Some(chroma) = height.div_exact(3) else {
+                let message = format!("has {height} rows, which cannot be divided 2 to 1");
+                return Err(RuleError::at(0, message));
+            };
+            image[1] = chroma.scaled(2);
         }
         for input in 1..count {
             let half = Color::image(cx, input, if self.kind.is_interleaved() { 2 } else { 1 })?;
@@ -150,6 +152,8 @@ mod tests {
     #[test]
     fn from_planes() {
         run("NV12toRGB", &["1,720,640,1"], Ok("u8[1,480,640,3]"));
+        run("NV12toRGB", &["1,5..10,640,1"], Ok("u8[1,4..6,640,3]"));
+        run("I420toRGB", &["1,7..8,640,1"], Err("has 7..8 rows, which cannot be divided"));
         run("NV12toBGR", &["?,480,?,1", "2,?,320,2"], Ok("u8[2,480,640,3]"));
         run("I420toRGB", &["?,?,?,1"], Ok("u8[?,?,?,3]"));
         run("I420toBGR", &["1,4,6,1", "1,2,3,1", "1,2,3,?"], Ok("u8[1,4,6,3]"));

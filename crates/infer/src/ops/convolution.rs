@@ -166,6 +166,11 @@ impl Convolution {
             expected.meet(channels).is_some(),
             "has {channels} channels, the filters are for {expected}"
         );
+        // Any number of groups makes a multiple of the channels of one group.
+        if let Some(each) = filters.inputs.value().filter(|each| *each > 0) {
+            let fits = channels.div_exact(each).is_some();
+            require!(0; fits, "has {channels} channels, not a multiple of the filters' {each}");
+        }
         let spatial = spatial(data, &self.windows);
         let sizes = match (self.demanded(cx)?, self.kind.is_transposed()) {
             (Some(demanded), _) => demanded,

@@ -115,9 +115,11 @@ impl Op for EmbeddingBag {
         cx.expect_inputs(self.default_index().unwrap_or(2)..=weights + 1)?;
         cx.expect_number(0)?;
         let element_type = cx.same_type([0, weights])?;
-        for input in 1..weights.min(cx.input_count()) {
+        let indices = 1..weights.min(cx.input_count());
+        for input in indices.clone() {
             cx.expect_index(input)?;
         }
+        cx.same_type(indices)?;
         cx.expect_rank(0, 1..=usize::MAX)?;
         let bags = self.bags(cx)?;
         if let Some(input) = self.default_index() {
@@ -179,6 +181,9 @@ mod tests {
         };
         packed(&[f("5,2"), i("3,4")]).expect(&[Ok("f16[3,2]")]);
         packed(&[f("5"), i("1..3,4"), f("?,4")]).expect(&[Ok("f16[1..3]")]);
+        packed(&[f("5"), i("2..6,4"), f("4..8,4")]).expect(&[Ok("f16[4..6]")]);
+        let fewer = packed(&[f("5"), i("3,4"), f("2,4")]);
+        fewer.expect(&[Err("input 2 (per_sample_weights): is [2,4]: axis 0, the bags, must be 3")]);
         packed(&[f("5"), i("3")]).expect(&[Err("input 1 (indices): must have rank 2, not 1")]);
         packed(&[f("5"), i("3,4"), i("3,4")]).expect(&[Err("is i32, but an earlier input is f16")]);
         let segments = |inputs: &[Input]| {
@@ -187,6 +192,8 @@ mod tests {
         let count = Input::scalar(I32, 3);
         segments(&[f("5,2"), i("4"), i("4"), count.clone()]).expect(&[Ok("f16[3,2]")]);
         segments(&[f("5,2"), i("4"), i("4"), i("[]"), i("[]"), f("4")]).expect(&[Ok("f16[?,2]")]);
+        let wide = segments(&[f("5,2"), i("4"), Input::shape(I64, "4"), count.clone()]);
+        wide.expect(&[Err("input 2 (segment_ids): is i64, but an earlier input is i32")]);
         let short = segments(&[f("5,2"), i("4"), i("3"), count]);
         short.expect(&[Err("input 2 (segment_ids): is [3]: there must be one for each")]);
     }

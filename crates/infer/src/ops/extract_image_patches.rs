@@ -56,7 +56,11 @@ impl Op for ExtractImagePatches {
         let shape = cx.shape(0);
         let sizes: Vec<Dim> = self.sizes.iter().map(|size| Dim::fixed(*size)).collect();
         let spatial = spatial(shape, &self.windows);
-        let patches = outputs(&self.windows, &spatial, &sizes, Rounding::Floor)?;
+        let patches = match spatial.iter().any(|size| size.value() == Some(0)) {
+            // An image without pixels has no patches.
+            true => spatial.iter().map(|_| Dim::fixed(0)).collect(),
+            false => outputs(&self.windows, &spatial, &sizes, Rounding::Floor)?,
+        };
         let taps = sizes.iter().fold(Dim::fixed(1), |n, size| n.times(*size));
         let head = [shape.dim(0), shape.dim(1).times(taps)];
         let out: PartialShape = head.into_iter().chain(patches).collect();
@@ -81,6 +85,7 @@ mod tests {
             ("4,4", "9,9", "1,1", "same_upper", "1,1,10,10", Ok("i8[1,16,2,2]")),
             ("3,3", "5,5", "2,2", "valid", "1,1,10,10", Ok("i8[1,9,2,2]")),
             ("2,3", "2,1", "1,1", "valid", "?,1..2,5..9,?", Ok("i8[?,6..12,2..4,1..]")),
+            ("3,3", "5,5", "1,1", "valid", "64,0,0,0", Ok("i8[64,0,0,0]")),
             ("3,3", "1,1", "1,1", "valid", "1,1,2,5", Err("spatial axis 0: a window over 3")),
             ("3", "1,1", "1,1", "valid", "1,1,2,5", Err("attribute sizes: holds 1 values")),
             ("3", "1", "1", "valid", "1,1,2,5", Err("strides: holds 1 values; there are 2 axes")),

@@ -65,7 +65,7 @@ impl GenerateProposals {
         let all = height.times(width).times(cx.shape(3).dim(0));
         let own = cx.shape(1).dim(0);
         require!(1; own.meet(all).is_some(), "holds {own} anchors, there are {all} scores");
-        let (element_type, count) = (cx.mixed(0..4)?, Dim::of(self.post_nms_count));
+        let (element_type, count) = (cx.same_type(0..4)?, Dim::of(self.post_nms_count));
         cx.set(0, element_type, rows(count, 4));
         cx.set(1, element_type, [count]);
         Ok(())
@@ -180,6 +180,11 @@ mod tests {
             ["3", "31,4", "20,2,3", "5,2,3"],
             &[Err("holds 31 anchors, there are 30 scores")],
         );
+        let mixed = [(F16, "3"), (F32, "30,4"), (F16, "20,2,3"), (F16, "5,2,3")];
+        let mixed = mixed.map(|(t, s)| Input::shape(t, s));
+        let case = Case::of(kind, "opset6").attr("min_size", "1").attr("nms_threshold", "0.6");
+        let case = case.attr("pre_nms_count", "10").attr("post_nms_count", "6");
+        case.inputs(mixed).expect(&[Err("is f32, but an earlier input is f16")]);
         check(kind, ["2", "30,4", "20,2,3", "5,2,3"], &[Err("holds 2 elements, not 3 or 4")]);
     }
 }

@@ -7,7 +7,7 @@
 use crate::lattice::shape::Dims;
 use crate::rule::prelude::*;
 use crate::rules::axes;
-use crate::rules::window::{Rounding, Windows, kernel, outputs, parse, rounding, spatial};
+use crate::rules::window::{Padding, Rounding, Windows, kernel, outputs, parse, rounding, spatial};
 
 /// The operations and their versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,9 @@ impl Parse for Pool {
             Kind::Max8 | Kind::Max14 => Some((index_type(attrs)?, attrs.int_or("axis", 0)?)),
             _ => None,
         };
-        Ok(Pool { kind, windows, kernel, rounding, exclude_pad, indices })
+        let pool = Pool { kind, windows, kernel, rounding, exclude_pad, indices };
+        pool.check_padding()?;
+        Ok(pool)
     }
 }
 
@@ -109,6 +111,24 @@ impl Pool {
     pub fn first_axis(&self, rank: usize) -> Result<usize, RuleError> {
         let normal = |axis| axes::normalize_attribute("axis", axis, rank);
         self.indices.map_or(Ok(0), |(_, axis)| normal(axis))
+    }
+
+    /// Checks that no mean is that of padding alone.
+    fn check_padding(&self) -> Result<(), AttrError> {
+        if self.is_max() || !self.exclude_pad {
+            return Ok(());
+        }
+        for (window, taps) in self.windows.iter().zip(&self.kernel) {
+            let Padding::Explicit(begin, end) = window.padding else { continue };
+            let extent = window.extent(Dim::fixed(*taps)).min();
+            for (name, pads) in [("pads_begin", begin), ("pads_end", end)] {
+                if pads >= extent {
+                    let message = format!("{pads} leave no element in a window over {extent}");
+                    return Err(AttrError::new(name, message));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn shape(&self, data: &PartialShape) -> Result<PartialShape, RuleError> {
@@ -166,6 +186,10 @@ mod tests {
         run(&[("dilations", "2,1")], "1,1,9,9", Ok("f32[1,1,4,5]"));
         run(&[], "...", Ok("f32[?,?,1..,1..]"));
         run(&[], "0,3,8,8", Ok("f32[0,3,4,4]"));
+        let far = [("pads_begin", "3,1")];
+        run(&far, "1,3,8,8", Err("attribute pads_begin: 3 leave no element in a window over 3"));
+        run(&[far[0], ("dilations", "2,1")], "1,3,8,8", Ok("f32[1,3,4,4]"));
+        run(&[far[0], ("exclude-pad", "false")], "1,3,8,8", Ok("f32[1,3,5,4]"));
         run(&[], "1,3,8", Err("input 0 (data): must have rank 4, not 3"));
         run(&[("kernel", "7,3")], "1,1,4,4", Err("spatial axis 0: a window over 7 elements"));
         run(&[("kernel", "3")], "1,1,4,4", Err("attribute kernel: holds 1 values"));

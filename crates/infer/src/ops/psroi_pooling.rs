@@ -174,7 +174,8 @@ mod tests {
         run("average", &["...", "..."], Ok("f32[?,8,6,6]"));
         let unsampled = |mode: &str, expected| {
             let inputs = ["1,32,38,38", "?,5"].map(|shape| Input::shape(F32, shape));
-            let case = Case::of("PSROIPooling", "opset1").attr("output_dim", "8").attr("mode", mode);
+            let case =
+                Case::of("PSROIPooling", "opset1").attr("output_dim", "8").attr("mode", mode);
             let case = case.attr("group_size", "2").attr("spatial_scale", "1").inputs(inputs);
             case.attr("spatial_bins_x", "0").attr("spatial_bins_y", "0").expect(&[expected]);
         };

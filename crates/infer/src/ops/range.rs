@@ -90,11 +90,16 @@ fn size(cx: &mut InferCx<'_>, element_type: ElementType) -> Result<Dim, RuleErro
     }
     let number = |v: &&PartialValue| v.f64s().and_then(|v| v.first().copied());
     // NaN is a known value, but equal to nothing.
-    let nan = |v: &&PartialValue| match &v.elements {
-        Elements::Real(v) => v.iter().any(|v| v.0.is_nan()),
+    let endless = |v: &PartialValue| match &v.elements {
+        Elements::Real(v) => {
+            v.iter().any(|(lo, hi)| lo.is_nan() || hi.is_nan() || (lo == hi && lo.is_infinite()))
+        }
         Elements::Int(_) => false,
     };
-    require!(!known.iter().any(nan), "start, stop and step must be finite");
+    for input in 0..3 {
+        let endless = cx.value(input).is_some_and(endless);
+        require!(input; !endless, "is not finite; start, stop and step must be");
+    }
     let reals: Option<Vec<f64>> = known.iter().map(number).collect();
     let Some([start, stop, step]) = reals.as_deref() else { return Ok(Dim::any()) };
     count_of_reals([*start, *stop, *step], element_type)
@@ -188,8 +193,11 @@ mod tests {
         case([1.0, 2.5, 0.5], "f32").expect(&[Ok("f32[3]")]);
         case([1.0, 2.5, 0.25], "f16").expect(&[Ok("f16[6]")]);
         case([-1.9, 2.9, 1.5], "i32").expect(&[Ok("i32[3]")]);
-        case([0.0, f64::NAN, 1.0], "f32").expect(&[Err("must be finite")]);
-        case([0.0, f64::INFINITY, 1.0], "f32").expect(&[Err("must be finite")]);
+        case([0.0, f64::NAN, 1.0], "f32").expect(&[Err("input 1 (stop): is not finite")]);
+        case([0.0, f64::INFINITY, 1.0], "f32").expect(&[Err("input 1 (stop): is not finite")]);
+        let late = || Input::shape(F32, "[]");
+        let partly = Case::of("Range", "opset1").inputs([late(), late(), real(-f64::INFINITY)]);
+        partly.expect(&[Err("input 2 (step): is not finite")]);
         case([1.0, 4.0, 0.5], "i32").expect(&[Ok("i32[6]")]);
         case([0.0, 2.0, 0.0], "f32").expect(&[Err("input 2 (step): is 0")]);
     }

@@ -120,6 +120,9 @@ impl Op for SpaceToBatch {
             let message = || format!("holds {found} values, but there are {count} axes");
             count = count.meet(found).ok_or_else(|| RuleError::at(input, message()))?;
         }
+        if !self.to_batch() {
+            cx.same_type(1..4)?;
+        }
         let shape = match count.size().filter(|rank| *rank <= MAX_ELEMENTS) {
             None => PartialShape::unranked(),
             Some(rank) => {
@@ -199,6 +202,10 @@ mod tests {
         run("48,3,3,1,3", blocks, Ok("f32[2,6,10,3,3]"));
         run("10..60,?,1..3,1,3", blocks, Ok("f32[1..2,?,2..10,3,3]"));
         run("47,3,3,1,3", blocks, Err("input 0 (data): the batch is 47, not a multiple of 24"));
+        let types = [(F32, "6,4"), (I64, "2"), (I32, "2"), (I32, "2")];
+        let mixed = types.map(|(element_type, shape)| Input::shape(element_type, shape));
+        let mixed = Case::of("BatchToSpace", "opset2").inputs(mixed);
+        mixed.expect(&[Err("input 2 (crops_begin): is i32, but an earlier input is i64")]);
         run("2,1", [&[1, 2], &[0, 2], &[0, 1]], Err("axis 1 of 2 is cropped by 3"));
     }
 }

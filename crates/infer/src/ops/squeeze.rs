@@ -121,8 +121,11 @@ fn unsqueezed(cx: &mut InferCx<'_>) -> Result<PartialShape, RuleError> {
         cx.because("the axes are known only when running");
         return Ok(PartialShape::of_rank(dims.len() + added));
     };
-    // Duplicate axes count once.
-    let mut axes = axes::normalize_all(&values, dims.len() + added, 1)?;
+    // An axis that is named twice counts once, and so do an axis and its negative number.
+    let mut values = values;
+    values.sort_unstable();
+    values.dedup();
+    let mut axes = axes::normalize_all(&values, dims.len() + values.len(), 1)?;
     axes.sort_unstable();
     axes.dedup();
     let mut out: Dims = dims.into();
@@ -169,6 +172,9 @@ mod tests {
             Case::of("Unsqueeze", "opset1").inputs(inputs)
         };
         case("2,?", &[0, -1]).expect(&[Ok("f32[1,2,?,1]")]);
+        case("2,3,4", &[1, 1, 3, 3]).expect(&[Ok("f32[2,1,3,1,4]")]);
+        case("2,3,4", &[-1, 4, -1]).expect(&[Ok("f32[2,3,4,1]")]);
+        case("2,3,4", &[4, 4, -2, -2, -1, -1]).expect(&[Ok("f32[2,3,4,1,1]")]);
         case("2", &[3]).expect(&[Err("input 1 (axes): axis 3 is out of range for rank 2")]);
         case("2", &[]).expect(&[Err("input 1 (axes): names no axis")]);
         let late = [Input::shape(F32, "2"), Input::shape(I64, "2")];

@@ -39,6 +39,7 @@ impl Parse for StridedSlice {
             shrink_axis_mask: mask("shrink_axis_mask", false)?,
             ellipsis_mask: mask("ellipsis_mask", false)?,
         };
+        op.check_lengths()?;
         if op.ellipsis_mask.iter().filter(|v| **v == 1).count() > 1 {
             return Err(AttrError::new("ellipsis_mask", "only one position may be an ellipsis"));
         }
@@ -60,6 +61,27 @@ pub enum Step {
 }
 
 impl StridedSlice {
+    /// Checks that masks that are not empty have one length.
+    fn check_lengths(&self) -> Result<(), AttrError> {
+        let masks = [
+            ("begin_mask", &self.begin_mask),
+            ("end_mask", &self.end_mask),
+            ("new_axis_mask", &self.new_axis_mask),
+            ("shrink_axis_mask", &self.shrink_axis_mask),
+            ("ellipsis_mask", &self.ellipsis_mask),
+        ];
+        let lengths = masks.iter().map(|(name, mask)| (*name, mask.len()));
+        let mut lengths = lengths.filter(|(_, length)| *length > 0);
+        let Some((first, expected)) = lengths.next() else { return Ok(()) };
+        match lengths.find(|(_, length)| *length != expected) {
+            Some((name, length)) => {
+                let message = format!("holds {length} values, {first} holds {expected}");
+                Err(AttrError::new(name, message))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What happens to each axis of a tensor of this rank. Without strides every step is 1.
     ///
     /// # Errors
@@ -274,6 +296,13 @@ mod tests {
                 vec![1],
                 ["2", "", "", "", ""],
                 Err("attribute begin_mask: 2 is neither"),
+            ),
+            (
+                "4",
+                vec![0],
+                vec![1],
+                ["1", "1", "1,0", "", ""],
+                Err("attribute new_axis_mask: holds 2 values, begin_mask holds 1"),
             ),
             ("4,4", vec![0], vec![1], ["", "", "", "", "1,1"], Err("only one position may be")),
         ] {

@@ -39,9 +39,13 @@ impl Parse for TopK {
 
     fn parse(kind: Kind, attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
         let orders = [("value", Sort::Value), ("index", Sort::Index), ("none", Sort::Value)];
-        if kind == Kind::V11 {
-            // The sort is always stable, but the attribute must be valid.
-            attrs.bool_or("stable", false);
+        // The sort is always stable, but the attribute must be valid.
+        if kind == Kind::V11 && attrs.bool_or("stable", false) {
+            let sort = attrs.text("sort").unwrap_or_default();
+            if sort.eq_ignore_ascii_case("none") {
+                let message = "a stable order needs sort=\"value\" or sort=\"index\", not none";
+                return Err(AttrError::new("stable", message));
+            }
         }
         Ok(TopK {
             axis: attrs.int("axis")?,
@@ -127,6 +131,9 @@ mod tests {
         case("[]", k(1)).expect(&[Err("axis -1 is out of range for a scalar")]);
         case("2", Input::shape(I64, "1")).expect(&[Err("input 1 (K): must have rank 0, not 1")]);
         case("2", Input::shape(F32, "[]")).expect(&[Err("must be an integer type, not f32")]);
+        let unsorted = Case::of("TopK", "opset11").attr("axis", "0").attr("mode", "max");
+        let unsorted = unsorted.attr("sort", "none").attr("stable", "true");
+        unsorted.expect(&[Err("attribute stable: a stable order needs sort=")]);
         let wide = case("4", k(2)).attr("index_element_type", "i64");
         wide.expect(&[Ok("f16[2]"), Ok("i64[2]")]);
     }

@@ -69,8 +69,10 @@ impl Variable {
 
     /// Checks the value of an Assign against the declaration of ReadValue.
     fn check_assigned(&self, cx: &InferCx<'_>) -> Result<(), RuleError> {
-        let (Some(declared), id) = (cx.declared_variable(&self.id), &self.id) else {
-            return Ok(());
+        let (Some(variables), id) = (cx.declared_variables(), &self.id) else { return Ok(()) };
+        let Some(declared) = variables.get(id) else {
+            let message = format!("no ReadValue reads variable \"{id}\": is its id the right one?");
+            return Err(RuleError::new(message).about("variable_id"));
         };
         let (own, found) = (declared.element_type, cx.element_type(0));
         let differ = own.is_static() && found.is_static() && own != found;
@@ -178,6 +180,8 @@ mod tests {
         open.expect(&[Ok("dynamic[...]")]);
         let old = Case::of("ReadValue", "opset3").attr("variable_id", "v");
         old.inputs([f("2,?")]).expect(&[Ok("f32[2,?]")]);
-        Case::of("Assign", "opset6").inputs([f("2")]).expect(&[Err("variable_id: is missing")]);
+        let assign = Case::of("Assign", "opset6").inputs([f("2")]);
+        assign.expect(&[Err("variable_id: is missing")]);
+        assign.attr("variable_id", "w").expect(&[Err("no ReadValue reads variable \"w\"")]);
     }
 }

@@ -48,12 +48,14 @@ impl Range {
     }
 
     /// The same slice without bounds beyond the axis. Converters write "to the end" as the largest
-    /// 32-bit or 64-bit integer, so an unbounded axis is assumed to be no longer.
+    /// 32-bit or 64-bit integer and "from the first" as the smallest, so an unbounded axis is
+    /// assumed to be no longer.
     fn opened(self, dim: Dim) -> Range {
         let far = dim.max().min(i64::from(i32::MAX));
-        let beyond = |v: &i64| *v >= far;
+        let (before, beyond) = (|v: &i64| *v <= -far, |v: &i64| *v >= far);
         if self.step > 0 {
-            Range { stop: self.stop.filter(|v| !beyond(v)), ..self }
+            let start = self.start.filter(|v| !before(v));
+            Range { start, stop: self.stop.filter(|v| !beyond(v)), ..self }
         } else {
             Range { start: self.start.filter(|v| !beyond(v)), ..self }
         }
@@ -334,6 +336,10 @@ mod tests {
         assert_eq!(back.apply(Dim::fixed(4)), Dim::fixed(4));
         let last = range(Some(-1), Some(i64::MAX), 1);
         assert_eq!(last.apply(Dim::range(1, Dim::INF)), Dim::fixed(1));
+        let first = |stop| range(Some(i64::MIN), Some(stop), 1);
+        assert_eq!(first(5).apply(Dim::range(10, 20)), Dim::fixed(5));
+        assert_eq!(first(i64::MAX).apply(Dim::range(3, Dim::INF)), Dim::range(3, Dim::INF));
+        assert_eq!(range(Some(-9), Some(5), 1).apply(Dim::range(2, 9)), Dim::range(2, 5));
         let most = range(Some(0), Some(-1), 1);
         assert_eq!(most.apply(Dim::range(3, Dim::INF)), Dim::range(2, Dim::INF));
     }
