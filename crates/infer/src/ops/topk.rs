@@ -4,6 +4,7 @@
 //!
 //! Equal elements keep their order, whatever `stable` says.
 
+use crate::lattice::value::Interval;
 use crate::rule::prelude::*;
 use crate::rules::axes;
 
@@ -107,12 +108,48 @@ impl Op for TopK {
         cx.set(1, self.index_type, shape);
         Ok(())
     }
+
+    fn value(&self, cx: &ValueCx<'_>) -> Option<PartialValue> {
+        let data = cx.value(0).filter(|data| data.sizes.len() == 1)?;
+        let [count] = cx.sizes()[..] else { return None };
+        let keys = data.intervals()?.iter().map(|v| v.value()).collect::<Option<Vec<_>>>()?;
+        let mut order: Vec<(i128, usize)> =
+            keys.into_iter().map(|key| if self.largest { -key } else { key }).zip(0..).collect();
+        order.sort_unstable();
+        order.truncate(count);
+        let mut positions: Vec<usize> = order.into_iter().map(|(_, position)| position).collect();
+        if self.sort == Sort::Index {
+            positions.sort_unstable();
+        }
+        if cx.output() == 0 {
+            return data.gathered(&[count], positions.into_iter());
+        }
+        let exact = |position| i64::try_from(position).ok().map(Interval::exact);
+        let values = positions.into_iter().map(exact).collect::<Option<_>>()?;
+        Some(PartialValue::ints(self.index_type, &[count], values))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::testing::{Case, Input};
     use ir::ElementType::*;
+
+    #[test]
+    fn values() {
+        let case = |mode, sort, values: &[i64], expected: [&str; 2]| {
+            let op = Case::of("TopK", "opset3").attr("axis", "0").attr("mode", mode);
+            let op =
+                op.attr("sort", sort).inputs([Input::ints(I64, values), Input::scalar(I64, 3)]);
+            op.expect(&expected.map(Ok));
+        };
+        case("max", "index", &[5, 6, 4, 3, 8], ["i64[3] = {5, 6, 8}", "i32[3] = {0, 1, 4}"]);
+        case("min", "value", &[5, 6, 4, 3, 8], ["i64[3] = {3, 4, 5}", "i32[3] = {3, 2, 0}"]);
+        case("max", "value", &[7, 9, 7, 7], ["i64[3] = {9, 7, 7}", "i32[3] = {1, 0, 2}"]);
+        let bounded = [Input::bounds(I64, &[(1, 2), (4, 4)]), Input::scalar(I64, 1)];
+        let op = Case::of("TopK", "opset3").attr("axis", "0").attr("mode", "max");
+        op.attr("sort", "value").inputs(bounded).expect(&[Ok("i64[1]"), Ok("i32[1]")]);
+    }
 
     #[test]
     fn rule() {

@@ -351,8 +351,18 @@ pub fn unary_via_f32(
     });
 }
 
-/// Applies a function to integers, computed in f64 and rounded, ties away from zero.
-pub fn unary_via_f64<T: Stored>(threads: &Threads, function: Unary, from: &[T], to: &mut [T]) {
+/// Applies a function to integers, computed in f64 and rounded, ties away from zero. Results
+/// outside `limits`, those of the type, become the nearer one; NaN becomes 0.
+pub fn unary_via_f64<T: Stored>(
+    threads: &Threads,
+    function: Unary,
+    (lowest, highest): (T, T),
+    from: &[T],
+    to: &mut [T],
+) {
+    let wide = |limit: T| f64::from_wide(limit.widen());
+    // The highest value of 64-bit types rounds up to the first value beyond.
+    let (first, end) = (wide(lowest), wide(highest));
     let alone = Threads::single();
     threads.par_chunks_mut(to, BLOCK, GRAIN, |first, part| {
         let from = &from[first * BLOCK..][..part.len()];
@@ -364,7 +374,11 @@ pub fn unary_via_f64<T: Stored>(threads: &Threads, function: Unary, from: &[T], 
             }
             unary_f64(alone, function, &mut InOut::in_place(block));
             for (to, wide) in to.iter_mut().zip(block) {
-                *to = T::from_f64(wide.round());
+                *to = match *wide {
+                    wide if wide <= first => lowest,
+                    wide if wide >= end => highest,
+                    wide => T::from_f64(wide.round()),
+                };
             }
         }
     });
@@ -546,8 +560,16 @@ mod tests {
         let mut out = [0i8; 4];
         unary_int(&threads, IntUnary::Abs, &[-128, -3, 0, 5], &mut out);
         assert_eq!(out, [-128, 3, 0, 5]);
-        unary_via_f64(&threads, Unary::Sqrt {}, &[0i8, 2, 8, 121], &mut out);
+        let limits = (i8::MIN, i8::MAX);
+        unary_via_f64(&threads, Unary::Sqrt {}, limits, &[0i8, 2, 8, 121], &mut out);
         assert_eq!(out, [0, 1, 3, 11]);
+        unary_via_f64(&threads, Unary::Atanh {}, limits, &[-1i8, 0, 1, 2], &mut out);
+        assert_eq!(out, [-128, 0, 127, 0]);
+        unary_via_f64(&threads, Unary::Exp {}, limits, &[-9i8, 4, 5, 127], &mut out);
+        assert_eq!(out, [0, 55, 127, 127]);
+        let mut wide = [0u64; 2];
+        unary_via_f64(&threads, Unary::Exp {}, (0, u64::MAX), &[44, 45], &mut wide);
+        assert_eq!(wide, [44f64.exp().round() as u64, u64::MAX]);
         let halves: Vec<u8> =
             [-1.5f32, 2.0].iter().flat_map(|v| f16::from_f32(*v).to_le_bytes()).collect();
         let mut bytes = [0u8; 4];

@@ -152,10 +152,7 @@ fn integer(element_type: ElementType, function: k::IntUnary) -> Option<Box<dyn K
         U16 if function != k::IntUnary::Sign => Box::new(Integer::<i16>::new(function)),
         U32 if function != k::IntUnary::Sign => Box::new(Integer::<i32>::new(function)),
         U64 if function != k::IntUnary::Sign => Box::new(Integer::<i64>::new(function)),
-        U8 => Box::new(Rounded::<u8>::new(k::Unary::Sign {})),
-        U16 => Box::new(Rounded::<u16>::new(k::Unary::Sign {})),
-        U32 => Box::new(Rounded::<u32>::new(k::Unary::Sign {})),
-        U64 => Box::new(Rounded::<u64>::new(k::Unary::Sign {})),
+        U8 | U16 | U32 | U64 => return rounded(element_type, k::Unary::Sign {}),
         _ => return None,
     })
 }
@@ -180,10 +177,15 @@ fn integer_function(element_type: ElementType, function: k::Unary) -> Option<Box
             let bounds = (low.ceil() as T, high.floor() as T);
             Box::new(ClampInt::<T> { bounds }) as Box<dyn Kernel>
         }),
-        (None, function) => with_type!(element_type, integer T => {
-            Box::new(Rounded::<T>::new(function)) as Box<dyn Kernel>
-        }),
+        (None, function) => rounded(element_type, function),
     }
+}
+
+/// The kernel of a function of real numbers whose results are rounded to integers.
+fn rounded(element_type: ElementType, function: k::Unary) -> Option<Box<dyn Kernel>> {
+    with_type!(element_type, integer T => {
+        Box::new(Rounded::<T> { function, limits: (T::MIN, T::MAX) }) as Box<dyn Kernel>
+    })
 }
 
 /// A function of every element of an f32 tensor.
@@ -269,18 +271,13 @@ impl<T: Stored<Wide = i64>> Kernel for Integer<T> {
 
 struct Rounded<T> {
     function: k::Unary,
-    of: PhantomData<T>,
-}
-
-impl<T> Rounded<T> {
-    fn new(function: k::Unary) -> Rounded<T> {
-        Rounded { function, of: PhantomData }
-    }
+    limits: (T, T),
 }
 
 impl<T: Stored> Kernel for Rounded<T> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
-        k::unary_via_f64::<T>(cx.threads(), self.function, cx.input(0), cx.output(0));
+        let (from, to) = (cx.input(0), cx.output(0));
+        k::unary_via_f64::<T>(cx.threads(), self.function, self.limits, from, to);
         Ok(())
     }
 
