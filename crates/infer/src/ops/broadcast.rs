@@ -52,9 +52,11 @@ impl Parse for Broadcast {
             modes.push(("bidirectional", Mode::Bidirectional));
         }
         let mode = attrs.choice_or("mode", &modes, Mode::Numpy)?;
-        // The name in the specification, and the one that OpenVINO's writer uses.
-        let axis = attrs.int_or("axis", -1)?;
-        let axis = attrs.int_or("mode.auto_broadcast_axis", axis)?;
+        // The name in the specification, and those that OpenVINO's writer uses.
+        let mut axis = attrs.int_or("axis", -1)?;
+        for name in ["mode.auto_broadcast_axis", "mode.mode.axis"] {
+            axis = attrs.int_or(name, axis)?;
+        }
         Ok(Broadcast { mode: if mode == Mode::Pdpd(-1) { Mode::Pdpd(axis) } else { mode } })
     }
 }
@@ -258,8 +260,12 @@ mod tests {
         scalar(&[3, 2], &[0]).expect(&[Err("axis 0 of [3,2] for a scalar: it must be 1")]);
         scalar(&[1, 1], &[0, 1]).expect(&[Err("holds 2 axes, but the data has rank 0")]);
         let pdpd = [Input::shape(F32, "3,1"), i(&[2, 3, 6])];
-        let pdpd = Case::of("Broadcast", "opset1").attr("mode", "pdpd").inputs(pdpd);
-        pdpd.attr("mode.auto_broadcast_axis", "1").expect(&[Ok("f32[2,3,6]")]);
+        for (version, axis) in
+            [("opset1", "mode.auto_broadcast_axis"), ("opset3", "mode.mode.axis")]
+        {
+            let case = Case::of("Broadcast", version).attr("mode", "pdpd").attr(axis, "1");
+            case.inputs(pdpd.clone()).expect(&[Ok("f32[2,3,6]")]);
+        }
         explicit(&[0, 2]).expect(&[Ok("f32[3,5,4]")]);
         explicit(&[2, 0]).expect(&[Err("the axes [2, 0] must rise")]);
         explicit(&[0]).expect(&[Err("holds 1 axes, but the data has rank 2")]);

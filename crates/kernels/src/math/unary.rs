@@ -362,7 +362,7 @@ pub fn unary_via_f64<T: Stored>(
 ) {
     let wide = |limit: T| f64::from_wide(limit.widen());
     // The highest value of 64-bit types rounds up to the first value beyond.
-    let (first, end) = (wide(lowest), wide(highest));
+    let (low, high) = (wide(lowest), wide(highest));
     let alone = Threads::single();
     threads.par_chunks_mut(to, BLOCK, GRAIN, |first, part| {
         let from = &from[first * BLOCK..][..part.len()];
@@ -375,8 +375,8 @@ pub fn unary_via_f64<T: Stored>(
             unary_f64(alone, function, &mut InOut::in_place(block));
             for (to, wide) in to.iter_mut().zip(block) {
                 *to = match *wide {
-                    wide if wide <= first => lowest,
-                    wide if wide >= end => highest,
+                    wide if wide <= low => lowest,
+                    wide if wide >= high => highest,
                     wide => T::from_f64(wide.round()),
                 };
             }
