@@ -5,7 +5,7 @@ CORPUS ?= ../shared
 # Without incremental compilation, which takes a tenth more from cold; `cargo test` has it.
 export CARGO_INCREMENTAL = 0
 
-.PHONY: run test browser embedding digests mutations mutations-openvino fuzz hunt torch-ops faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
+.PHONY: run test browser embedding digests mutations mutations-openvino fuzz hunt torch-ops onnx-nodes faults soak allocations races miri accuracy sanitize check conformance release bench sbom operations schemas fixtures picture static aarch64
 
 run:
 	cargo run --release --quiet --bin irrun -- models/swin_block/model.xml --input models/swin_block/input_0.npy
@@ -75,6 +75,11 @@ torch-ops: bench-env/.ready
 	cargo build --release --bin irrun
 	bench-env/bin/pip install -q expecttest
 	nice bench-env/bin/python fuzz/torch_ops.py --irrun target/release/irrun --first $(FIRST) --count $(COUNT)
+
+# Test cases of ONNX's operators, COUNT of them from FIRST on, run by irrun and OpenVINO's CPU plugin.
+onnx-nodes: bench-env/.ready
+	cargo build --release --bin irrun
+	nice bench-env/bin/python fuzz/onnx_nodes.py --irrun target/release/irrun --first $(FIRST) --count $(COUNT)
 
 # More kills at more moments than the tests try.
 KILLS ?= 1000

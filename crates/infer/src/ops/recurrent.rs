@@ -229,17 +229,19 @@ impl Parse for Recurrent {
             kind,
             cell,
             hidden_size: attrs.size("hidden_size")?,
-            activations: activations(attrs, functions)?,
+            activations: activations(attrs, functions, direction.len())?,
             clip,
             directions: direction,
         })
     }
 }
 
-/// The activations in an attribute, as many as there are defaults.
+/// The activations in an attribute, as many as there are defaults. OpenVINO's converters of ONNX
+/// list them for each direction.
 fn activations(
     attrs: &mut Attrs<'_>,
     defaults: &[Activation],
+    directions: usize,
 ) -> Result<Vec<Activation>, AttrError> {
     let function = |word: &str| {
         let named = FUNCTIONS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.trim()));
@@ -247,7 +249,13 @@ fn activations(
         named.map(|(_, function)| *function).ok_or_else(unknown)
     };
     let list = |text: &str| -> Result<Vec<Activation>, String> {
-        let named: Vec<Activation> = text.split(',').map(function).collect::<Result<_, _>>()?;
+        let mut named: Vec<Activation> = text.split(',').map(function).collect::<Result<_, _>>()?;
+        if named.len() == defaults.len() * directions {
+            let others = named.split_off(defaults.len());
+            if !others.is_empty() && others != named {
+                return Err("names other functions for the second direction".to_owned());
+            }
+        }
         if named.len() == defaults.len() {
             Ok(named)
         } else {
@@ -465,6 +473,16 @@ mod tests {
     fn attributes() {
         let rnn = case("RNNCell", "opset1", &["2,5", "2,4", "4,5", "4,4", "4"]);
         let state = Ok("f32[2,4]");
+        let shapes = ["2,3,5", "2,2,4", "2", "2,12,5", "2,12,4", "2,12"];
+        let both = case("GRUSequence", "opset5", &shapes).attr("direction", "bidirectional");
+        let twice = both.clone().attr("activations", "relu, tanh, relu, tanh");
+        twice.expect(&[Ok("f32[2,2,3,4]"), Ok("f32[2,2,4]")]);
+        for (names, message) in [
+            ("relu, tanh, tanh, tanh", "names other functions for the second direction"),
+            ("relu, tanh, tanh", "names 3 functions, not 2"),
+        ] {
+            both.clone().attr("activations", names).expect(&[Err(message)]);
+        }
         rnn.clone().attr("activations", " ReLU").attr("clip", "0.5").expect(&[state]);
         rnn.clone().attr("clip", "-1").expect(&[Err("attribute clip: -1 is no bound")]);
         rnn.clone()
