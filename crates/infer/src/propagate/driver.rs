@@ -36,7 +36,7 @@ pub struct Analysis {
 /// all.
 pub fn analyse(graph: &Graph, inputs: &Inputs) -> Analysis {
     let variables = inputs.variables.clone();
-    let (nominal, declared) = (inputs.nominal, Some(declared_variables(graph)));
+    let (nominal, declared) = (inputs.nominal, declared_variables(graph));
     let mut context =
         PropagationContext { variables, nominal, declared, ..PropagationContext::default() };
     let mut walk = Walk::new(graph, &inputs.extensions, &mut context);

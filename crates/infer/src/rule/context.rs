@@ -29,8 +29,8 @@ pub(crate) trait Bodies {
 pub(crate) struct PropagationContext {
     pub(crate) symbols: Symbols,
     pub(crate) variables: Option<HashMap<String, Fact>>,
-    /// The declarations of ReadValue layers, by variable id, if the graph is known.
-    pub(crate) declared: Option<HashMap<String, Fact>>,
+    /// The declarations of ReadValue layers, by variable id.
+    pub(crate) declared: HashMap<String, Fact>,
     pub(crate) nominal: bool,
     pub(crate) reasons: Vec<String>,
     /// How many times bodies have been propagated through.

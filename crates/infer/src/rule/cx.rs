@@ -403,9 +403,9 @@ impl<'a> InferCx<'a> {
         self.context.variables.as_ref()
     }
 
-    /// The declarations of variables by ReadValue layers, by id, if the graph is known.
-    pub fn declared_variables(&self) -> Option<&HashMap<String, Fact>> {
-        self.context.declared.as_ref()
+    /// The declaration of a variable by a ReadValue, if the graph is known and has one.
+    pub fn declared_variable(&self, id: &str) -> Option<&Fact> {
+        self.context.declared.get(id)
     }
 
     /// Propagates through a body with these Parameters, and returns the facts of its Results. The
