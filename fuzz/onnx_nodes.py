@@ -23,7 +23,7 @@ def arrays(values):
     from onnx import TensorProto, numpy_helper
     values = [numpy_helper.to_array(v) if isinstance(v, TensorProto) else v for v in values]
     values = [np.asarray(v) if isinstance(v, np.generic) else v for v in values]
-    simple = all(isinstance(v, np.ndarray) and v.dtype.kind in KINDS and v.dtype.isbuiltin for v in values)
+    simple = all(isinstance(v, np.ndarray) and v.dtype.kind in KINDS and v.dtype.isbuiltin == 1 for v in values)
     return values if simple else None
 
 

@@ -56,11 +56,19 @@ impl Op for ExtractImagePatches {
         let shape = cx.shape(0);
         let sizes: Vec<Dim> = self.sizes.iter().map(|size| Dim::fixed(*size)).collect();
         let spatial = spatial(shape, &self.windows);
-        let patches = match spatial.iter().any(|size| size.value() == Some(0)) {
-            // An image without pixels has no patches.
-            true => spatial.iter().map(|_| Dim::fixed(0)).collect(),
-            false => outputs(&self.windows, &spatial, &sizes, Rounding::Floor)?,
-        };
+        // An axis without pixels has no patches, whatever their size.
+        let is_empty = |pixels: &Dim| pixels.value() == Some(0);
+        let axes = spatial.iter().zip(&self.windows).zip(&sizes);
+        let fitting: Vec<Dim> = axes
+            .map(|((pixels, window), taps)| match *pixels {
+                pixels if is_empty(&pixels) => window.extent(*taps),
+                pixels => pixels,
+            })
+            .collect();
+        let counts = outputs(&self.windows, &fitting, &sizes, Rounding::Floor)?;
+        let patches = counts.iter().zip(&spatial);
+        let patches =
+            patches.map(|(count, pixels)| if is_empty(pixels) { *pixels } else { *count });
         let taps = sizes.iter().fold(Dim::fixed(1), |n, size| n.times(*size));
         let head = [shape.dim(0), shape.dim(1).times(taps)];
         let out: PartialShape = head.into_iter().chain(patches).collect();
@@ -86,6 +94,7 @@ mod tests {
             ("3,3", "5,5", "2,2", "valid", "1,1,10,10", Ok("i8[1,9,2,2]")),
             ("2,3", "2,1", "1,1", "valid", "?,1..2,5..9,?", Ok("i8[?,6..12,2..4,1..]")),
             ("3,3", "5,5", "1,1", "valid", "64,0,0,0", Ok("i8[64,0,0,0]")),
+            ("3,3", "5,5", "1,1", "valid", "1,1,10,0", Ok("i8[1,9,2,0]")),
             ("3,3", "1,1", "1,1", "valid", "1,1,2,5", Err("spatial axis 0: a window over 3")),
             ("3", "1,1", "1,1", "valid", "1,1,2,5", Err("attribute sizes: holds 1 values")),
             ("3", "1", "1", "valid", "1,1,2,5", Err("strides: holds 1 values; there are 2 axes")),
