@@ -1,5 +1,6 @@
 """What the comparisons with samples of other frameworks share: models that OpenVINO converted, run by irrun and by
 OpenVINO's CPU plugin, beside what the framework expects."""
+import argparse
 import collections
 import json
 import pathlib
@@ -110,7 +111,6 @@ def report(operations, judge):
 
 def main(description, run):
     """The command line: a process of its own runs some operations at a time, since converters can crash."""
-    import argparse
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--irrun", type=pathlib.Path, required=True)
     parser.add_argument("--first", type=int, default=0)

@@ -98,6 +98,44 @@ fn a_reshape_has_the_declared_dims_if_its_pattern_gives_others() {
 }
 
 #[test]
+fn the_masks_of_a_strided_slice_have_one_length() {
+    let text = |masks: &str| {
+        let input = |id: usize, precision: &str, dims: &str| {
+            format!(
+                r#"<layer id="{id}" name="x{id}" type="Input" precision="{precision}">
+                <output><port id="0">{dims}</port></output></layer>"#
+            )
+        };
+        let (data, bounds) = ("<dim>4</dim><dim>6</dim>", "<dim>2</dim>");
+        format!(
+            r#"<net name="n" version="7"><layers>{}{}{}
+            <layer id="3" name="y" type="StridedSlice" precision="FP32"><data {masks}/>
+              <input><port id="0">{data}</port><port id="1">{bounds}</port>
+                <port id="2">{bounds}</port></input>
+              <output><port id="3"><dim>4</dim></port></output></layer></layers><edges>
+            <edge from-layer="0" from-port="0" to-layer="3" to-port="0"/>
+            <edge from-layer="1" from-port="0" to-layer="3" to-port="1"/>
+            <edge from-layer="2" from-port="0" to-layer="3" to-port="2"/></edges></net>"#,
+            input(0, "FP32", data),
+            input(1, "I32", bounds),
+            input(2, "I32", bounds),
+        )
+    };
+    let keys = ["begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask"];
+    for (masks, expected) in [
+        ("", ["0,0", "0,0", "0,0", "0,0", "0,0"]),
+        (r#"begin_mask="0" shrink_axis_mask="1""#, ["1,0", "0,0", "0,0", "1,0", "0,0"]),
+        (r#"end_mask="0,1" new_axis_mask="0,0,1""#, ["0,0,0", "1,0,0", "0,0,1", "0,0,0", "0,0,0"]),
+    ] {
+        let graph = read(&text(masks)).unwrap();
+        let layer = &graph.layers()[graph.find(3).unwrap()];
+        let compact = |value: Option<&str>| value.map(|text| text.replace(' ', ""));
+        let found: Vec<_> = values(layer, &keys).into_iter().map(compact).collect();
+        assert_eq!(found, expected.map(|mask| Some(mask.to_owned())), "{masks}");
+    }
+}
+
+#[test]
 fn a_type_without_a_rule_stays_as_it_is() {
     let graph = read(&with_layer(r#"type="Fancy"|<data a="1"/>"#, &["2,4"])).unwrap();
     let layer = &graph.layers()[graph.find(1).unwrap()];

@@ -263,6 +263,9 @@ mod tests {
         grouped("1,12,8,8", "4,2,3,5,5", Ok("f32[1,8,4,4]"));
         grouped("1,12,8,8", "?,2,3,5,5", Ok("f32[1,8,4,4]"));
         grouped("1,12,8,8", "4,2,2,5,5", Err("has 12 channels, the filters are for 8"));
+        let odd = "has 11 channels, not a multiple of the filters' 2";
+        grouped("1,11,8,8", "?,2,2,5,5", Err(odd));
+        grouped("1,11..13,8,8", "?,2,2,5,5", Ok("f32[1,?,4,4]"));
     }
 
     #[test]

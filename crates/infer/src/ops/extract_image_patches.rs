@@ -3,7 +3,7 @@
 //! <https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/movement/extract-image-patches-3.html>
 
 use crate::rule::prelude::*;
-use crate::rules::window::{Rounding, Windows, kernel, outputs, parse, spatial};
+use crate::rules::window::{Rounding, Window, Windows, kernel, outputs, parse, spatial};
 
 /// ExtractImagePatches-3.
 #[derive(Debug)]
@@ -58,17 +58,14 @@ impl Op for ExtractImagePatches {
         let spatial = spatial(shape, &self.windows);
         // An axis without pixels has no patches, whatever their size.
         let is_empty = |pixels: &Dim| pixels.value() == Some(0);
+        let fit = |((pixels, window), taps): ((&Dim, &Window), &Dim)| {
+            if is_empty(pixels) { window.extent(*taps) } else { *pixels }
+        };
         let axes = spatial.iter().zip(&self.windows).zip(&sizes);
-        let fitting: Vec<Dim> = axes
-            .map(|((pixels, window), taps)| match *pixels {
-                pixels if is_empty(&pixels) => window.extent(*taps),
-                pixels => pixels,
-            })
-            .collect();
+        let fitting: Vec<Dim> = axes.map(fit).collect();
         let counts = outputs(&self.windows, &fitting, &sizes, Rounding::Floor)?;
-        let patches = counts.iter().zip(&spatial);
-        let patches =
-            patches.map(|(count, pixels)| if is_empty(pixels) { *pixels } else { *count });
+        let patches = counts.into_iter().zip(&spatial);
+        let patches = patches.map(|(count, pixels)| if is_empty(pixels) { *pixels } else { count });
         let taps = sizes.iter().fold(Dim::fixed(1), |n, size| n.times(*size));
         let head = [shape.dim(0), shape.dim(1).times(taps)];
         let out: PartialShape = head.into_iter().chain(patches).collect();

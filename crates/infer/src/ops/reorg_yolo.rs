@@ -21,7 +21,7 @@ impl Parse for ReorgYolo {
     type Kind = ();
 
     fn parse((): (), attrs: &mut Attrs<'_>) -> Result<Self, AttrError> {
-        // OpenVINO's writer repeats the number for both axes.
+        // Its type in OpenVINO is a list: it reads and writes a number for each axis too.
         let strides: Vec<i64> = attrs.list("stride")?;
         let stride = match strides[..] {
             [stride] => stride,

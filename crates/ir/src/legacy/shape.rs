@@ -213,16 +213,23 @@ pub(super) fn strided_slice(cx: &mut Cx<'_, '_>) -> Made {
         inputs.push(cx.index(input)?);
     }
     let count = cx.old.dims_in(1)?.first().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);
-    let mut data = Vec::new();
+    let mut masks = Vec::new();
     for key in ["begin_mask", "end_mask"] {
         let mask = cx.old.ints(key)?.unwrap_or_default();
         // Missing bits are 1.
         let bit = |i| i64::from(mask.get(i) == Some(&0));
-        data.push((key, joined(&(0..count.min(64)).map(bit).collect::<Vec<_>>())));
+        masks.push((key, (0..count.min(64)).map(bit).collect()));
     }
     for key in ["new_axis_mask", "shrink_axis_mask", "ellipsis_mask"] {
-        data.push((key, joined(&cx.old.ints(key)?.unwrap_or_else(|| vec![0]))));
+        masks.push((key, cx.old.ints(key)?.unwrap_or_default()));
     }
+    // Current masks have one length. Missing bits of the new form are 0.
+    let length = masks.iter().map(|(_, mask)| mask.len()).max().unwrap_or_default();
+    let padded = |(key, mut mask): (&'static str, Vec<i64>)| {
+        mask.resize(length, 0);
+        (key, joined(&mask))
+    };
+    let data: Vec<_> = masks.into_iter().map(padded).collect();
     let data: Vec<_> = data.iter().map(|(key, value)| (*key, value.as_str())).collect();
     Ok(vec![cx.op("StridedSlice", "opset1", &data, &inputs)])
 }
