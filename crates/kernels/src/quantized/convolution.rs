@@ -309,11 +309,11 @@ impl QuantizedConvolution {
             let panels: Vec<_> = panels.map(|panel| (panel, requantizer(panel))).collect();
             // SAFETY: no two threads are the same worker at a time.
             let wide = unsafe { shared.part(worker * lens.per_worker, lens.per_worker) };
-            let mut kernel = Microkernel::default();
+            let mut work = Workspace::default();
             for panels in panels.chunks(self.merged.panels()) {
                 let image = image.of_merged(panels[0].0 / self.merged.panels());
                 let rows = grid.rows(task, image.blocks().count());
-                self.multiply_part(&mut kernel, (image, rows), (filters, panels), wide);
+                self.multiply_part(&mut work, (image, rows), (filters, panels), wide);
             }
         });
     }
@@ -334,7 +334,7 @@ impl QuantizedConvolution {
     /// rows that are widened before they are multiplied, or empty.
     fn multiply_part(
         &self,
-        kernel: &mut Microkernel,
+        work: &mut Workspace,
         (image, rows): (Image<'_>, Range<usize>),
         (filters, panels): (&PackedFilters, &[(usize, Requantizer<'_>)]),
         wide: &mut [i16],
@@ -345,7 +345,7 @@ impl QuantizedConvolution {
             let image = if wide.is_empty() { image } else { image.widened_for(blocks, wide) };
             for (index, requantizer) in panels {
                 let panel = Panel { filters, index: *index, columns: requantizer.width() };
-                multiply(kernel, (&image, blocks), panel, requantizer);
+                work.multiply((&image, blocks), panel, requantizer);
             }
         }
     }
@@ -370,33 +370,43 @@ impl QuantizedConvolution {
     }
 }
 
-/// Multiplies blocks by a panel, and requantizes the sums.
-fn multiply(
-    kernel: &mut Microkernel,
-    (image, blocks): (&Image<'_>, &[Block]),
-    panel: Panel<'_>,
-    requantizer: &Requantizer<'_>,
-) {
-    let (mut sums, mut values) = (Sums::default(), Values::default());
-    for block in blocks {
+/// What a task keeps between blocks.
+#[derive(Default)]
+struct Workspace {
+    kernel: Microkernel,
+    sums: Sums,
+    values: Values,
+}
+
+impl Workspace {
+    /// Multiplies blocks by a panel, and requantizes the sums.
+    fn multiply(
+        &mut self,
+        (image, blocks): (&Image<'_>, &[Block]),
+        panel: Panel<'_>,
+        requantizer: &Requantizer<'_>,
+    ) {
         let affine = requantizer.in_registers().filter(|_| Microkernel::requantizes());
-        if let Some(affine) = affine {
-            for tile in block {
+        for block in blocks {
+            if let Some(affine) = affine {
+                for tile in block {
+                    for OutputRun { first, row, count } in image.parts(*tile) {
+                        let run = Tile { at: tile.at + first * image.layout.row, count, ..*tile };
+                        // SAFETY: these rows are within the output, and no other task has these
+                        // columns of them.
+                        unsafe { Microkernel::requantize(image, run, panel, affine.from(row)) };
+                    }
+                }
+                continue;
+            }
+            self.kernel.multiply(image, block, panel, &mut self.sums);
+            for (tile, sums) in block.iter().zip(self.sums.tiles()) {
                 for OutputRun { first, row, count } in image.parts(*tile) {
-                    let run = Tile { at: tile.at + first * image.layout.row, count, ..*tile };
+                    let sums = &sums[first..][..count];
                     // SAFETY: these rows are within the output, and no other task has these columns
                     // of them.
-                    unsafe { Microkernel::requantize(image, run, panel, affine.from(row)) };
+                    unsafe { requantizer.write(sums, row, &mut self.values) };
                 }
-            }
-            continue;
-        }
-        kernel.multiply(image, block, panel, &mut sums);
-        for (tile, sums) in block.iter().zip(sums.tiles()) {
-            for OutputRun { first, row, count } in image.parts(*tile) {
-                // SAFETY: these rows are within the output, and no other task has these columns of
-                // them.
-                unsafe { requantizer.write(&sums[first..][..count], row, &mut values) };
             }
         }
     }

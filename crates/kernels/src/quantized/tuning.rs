@@ -31,8 +31,7 @@ pub(crate) const INPUT_PIECES: usize = 16;
 pub(crate) const INPUT_GRAIN: usize = 1 << 14;
 
 /// Pairs along k of a panel that are multiplied at a time by the i16 kernel: half the columns stay
-/// in L1.
-#[cfg(target_arch = "x86_64")]
+/// in L1. A multiple of two.
 pub(crate) const I16_CHUNK: usize = 256;
 
 /// Limit of the rows that the i16 kernel multiplies by one panel after the other, in bytes: a

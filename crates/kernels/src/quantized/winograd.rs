@@ -3,7 +3,7 @@
 //! keeps it in integers: sums are exactly four times those of the convolution.
 
 use super::input::{Image, WindowLayout, padded_channels};
-use super::kernel::i16::multiply_i16;
+use super::kernel::i16::{multiply_i16, place};
 use super::kernel::rows::TileRows;
 use super::pack::{PackedFilters, compensation};
 use super::params::QuantParams;
@@ -104,11 +104,11 @@ fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
             transform_filter(&taps)
         });
         for element in 0..TILE_ELEMENTS {
-            let to = &mut panel[element * element_pairs(conv) + pair * WIDTH..][..WIDTH];
-            for (j, to) in to.iter_mut().enumerate() {
+            let to = &mut panel[element * element_pairs(conv)..][..element_pairs(conv)];
+            for j in 0..WIDTH {
                 let [low, high] =
                     [0, 1].map(|half| u32::from(transformed[half][element][j] as u16));
-                *to = low | high << 16;
+                to[place(conv.inputs / 2, pair, j)] = low | high << 16;
             }
         }
     }
@@ -236,13 +236,13 @@ impl Work<'_> {
         let step = tiles.len() * WIDTH;
         debug_assert!(sums.len() >= TILE_ELEMENTS * step);
         let (mut tile, mut values) = (tiles.start, Values::default());
+        let mut outputs = [[[0; WIDTH]; TILE_ROWS]; OUT];
         while tile < tiles.end {
             let (line, x) = self.locate(tile);
             let (batch, y) = self.line(line);
             // Neighbouring tiles of a line: their outputs are requantized together.
             let left = (width.output.div_ceil(OUT) - x).min(tiles.end - tile);
             let count = left.min(TILE_ROWS / OUT);
-            let mut outputs = [[[0; WIDTH]; TILE_ROWS]; OUT];
             for i in 0..count {
                 let own = &sums[(tile - tiles.start + i) * WIDTH..];
                 let [above, below] = transform_sums(own, step);

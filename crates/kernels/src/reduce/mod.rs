@@ -208,18 +208,21 @@ multiversion! {
     }
 }
 
-/// Reduces a row in lanes: one lane for every sixteenth element, then folded in halves.
+/// Reduces a row in lanes: one lane for every sixteenth element, then folded in halves. Lanes take
+/// two elements at a time, as columns take rows.
 #[inline(always)]
 fn in_lanes<F: Fold, T: StoredScale>(f: F, row: &[T]) -> T::Wide {
     let mut lanes = [f.start::<T::Wide>(); LANES];
-    let mut groups = row.chunks_exact(LANES);
-    for group in &mut groups {
+    let (pairs, rest) = row.as_chunks::<{ 2 * LANES }>();
+    for pair in pairs {
+        for i in 0..LANES {
+            lanes[i] = f.step(f.step(lanes[i], pair[i].widen()), pair[LANES + i].widen());
+        }
+    }
+    for group in rest.chunks(LANES) {
         for (lane, x) in lanes.iter_mut().zip(group) {
             *lane = f.step(*lane, x.widen());
         }
-    }
-    for (lane, x) in lanes.iter_mut().zip(groups.remainder()) {
-        *lane = f.step(*lane, x.widen());
     }
     let mut half = LANES / 2;
     while half > 0 {

@@ -29,8 +29,9 @@ struct LrnKernel<L> {
 impl<L: StoredReal> Kernel for LrnKernel<L> {
     fn run(&self, cx: &mut RunCx<'_>) -> Result<(), KernelError> {
         let from = self.lanes.input(cx, 0);
-        let mut sums = cx.scratch::<L::Wide>(from.len());
-        let mut next = cx.scratch::<L::Wide>(from.len());
+        let scratch = |number| if number <= self.plan.kept() { from.len() } else { 0 };
+        let mut sums = cx.scratch::<L::Wide>(scratch(1));
+        let mut next = cx.scratch::<L::Wide>(scratch(2));
         self.lanes.output(cx, 0, |cx, to| {
             self.plan.run(cx.threads(), &from, [&mut sums, &mut next], to);
         });

@@ -4,11 +4,21 @@ use super::rows::TileRows;
 use crate::base::isa::{Isa, isa};
 use crate::multiversion;
 use crate::quantized::input::WindowLayout;
-use crate::quantized::tile::{DOT4_BYTES, WIDTH};
+use crate::quantized::tile::{DOT4_BYTES, HALF, WIDTH};
+use crate::quantized::tuning::I16_CHUNK;
+
+/// Where a panel of so many `pairs` along k has one of them, for a column. Pairs lie in the order
+/// in which they are read: [`I16_CHUNK`] of them for half the columns, the same for the other half,
+/// the next.
+pub(in crate::quantized) fn place(pairs: usize, pair: usize, column: usize) -> usize {
+    let first = pair - pair % I16_CHUNK;
+    let chunk = I16_CHUNK.min(pairs - first);
+    first * WIDTH + (column / HALF * chunk + pair - first) * HALF + column % HALF
+}
 
 /// Multiplies the rows of a tile by a panel of i16 pairs: for every two elements along k, one pair
-/// per column, the first element in the low half. Sums of columns past the first `columns` are
-/// unspecified.
+/// per column, the first element in the low half, at its [`place`]. Sums of columns past the first
+/// `columns` are unspecified.
 ///
 /// # Panics
 /// When a row is not within the elements, the panel has another `k`, or there are too few sums.
@@ -32,18 +42,24 @@ pub(in crate::quantized) fn multiply_i16(
 }
 
 multiversion! {
-    /// Widens a panel: of every four elements along k, the first two of all columns, then the other
-    /// two.
+    /// Widens a panel of dot4 to one of pairs.
     pub(in crate::quantized) fn widen_panel(from: &[i8], to: &mut [u32]) {
-        let (from, _) = from.as_chunks::<DOT4_BYTES>();
-        let (to, _) = to.as_chunks_mut::<{ 2 * WIDTH }>();
-        for (from, to) in from.iter().zip(to) {
-            for j in 0..WIDTH {
-                let four = &from[4 * j..4 * j + 4];
-                let low = u32::from(four[0] as u8) | u32::from(four[1] as u8) << 8;
-                let x = low | u32::from(four[2] as u8) << 16 | u32::from(four[3] as u8) << 24;
-                to[j] = signed(x, 24) & 0xffff | signed(x, 16) << 16;
-                to[WIDTH + j] = signed(x, 8) & 0xffff | signed(x, 0) << 16;
+        let chunks = from.chunks(I16_CHUNK / 2 * DOT4_BYTES);
+        for (from, to) in chunks.zip(to.chunks_mut(I16_CHUNK * WIDTH)) {
+            let (from, _) = from.as_chunks::<DOT4_BYTES>();
+            let (first, second) = to.split_at_mut(to.len() / 2);
+            for (i, half) in [first, second].into_iter().enumerate() {
+                let (half, _) = half.as_chunks_mut::<{ 2 * HALF }>();
+                for (from, to) in from.iter().zip(half) {
+                    for j in 0..HALF {
+                        let four = &from[4 * (i * HALF + j)..][..4];
+                        let low = u32::from(four[0] as u8) | u32::from(four[1] as u8) << 8;
+                        let high = u32::from(four[2] as u8) | u32::from(four[3] as u8) << 8;
+                        let x = low | high << 16;
+                        to[j] = signed(x, 24) & 0xffff | signed(x, 16) << 16;
+                        to[HALF + j] = signed(x, 8) & 0xffff | signed(x, 0) << 16;
+                    }
+                }
             }
         }
     }
@@ -63,10 +79,12 @@ fn i16_portable(tile: &TileRows<'_, i16>, panel: &[u32], sums: &mut [i32]) {
         sums.fill(0);
         let row = (0..runs).flat_map(|j| &tile.elements[i * row + j * run..][..steps * step]);
         let mut row = row.map(|a| i32::from(*a));
-        for b in panel.as_chunks::<WIDTH>().0 {
+        let pairs = panel.len() / WIDTH;
+        for pair in 0..pairs {
             let a = [row.next().unwrap_or(0), row.next().unwrap_or(0)];
-            for j in 0..WIDTH {
-                sums[j] += a[0] * i32::from(b[j] as i16) + a[1] * (b[j] as i32 >> 16);
+            for (column, sum) in sums.iter_mut().enumerate() {
+                let b = panel[place(pairs, pair, column)];
+                *sum += a[0] * i32::from(b as i16) + a[1] * (b as i32 >> 16);
             }
         }
     }
@@ -76,6 +94,7 @@ fn i16_portable(tile: &TileRows<'_, i16>, panel: &[u32], sums: &mut [i32]) {
 mod x86 {
     use super::TileRows;
     use crate::base::isa::Isa;
+    use crate::base::simd::prefetch;
     use crate::quantized::input::WindowLayout;
     use crate::quantized::kernel::rows::in_blocks;
     use crate::quantized::tile::{HALF, WIDTH};
@@ -96,21 +115,23 @@ mod x86 {
     ) {
         debug_assert!(Isa::Avx2.is_available() && tile.suit(2 * panel.len(), sums));
         let pairs = panel.len() / WIDTH;
-        for from in (0..pairs).step_by(I16_CHUNK) {
+        for (i, panel) in panel.chunks(I16_CHUNK * WIDTH).enumerate() {
             // Once for all rows: a division takes as long as ten pairs.
+            let from = i * I16_CHUNK;
             let chunk = Chunk::new(&tile.layout, from..pairs.min(from + I16_CHUNK));
-            for half in (0..columns).step_by(HALF) {
-                let panel = (&panel[half..], &chunk);
+            let halves = panel.chunks_exact(panel.len() / 2);
+            for (panel, first) in halves.zip((0..columns).step_by(HALF)) {
+                let panel = (panel, &chunk);
                 // SAFETY: the caller's promise.
                 unsafe {
-                    if columns - half <= HALF / 2 {
+                    if columns - first <= HALF / 2 {
                         in_blocks!(8: 1 2 3 4 5 6 7 8; tile.rows, (row, R) => {
-                            let sums = &mut sums[row * WIDTH + half..];
+                            let sums = &mut sums[row * WIDTH + first..];
                             i16_rows_avx2::<R, 1>(tile, row, panel, sums);
                         });
                     } else {
                         in_blocks!(6: 1 2 3 4 5 6; tile.rows, (row, R) => {
-                            let sums = &mut sums[row * WIDTH + half..];
+                            let sums = &mut sums[row * WIDTH + first..];
                             i16_rows_avx2::<R, 2>(tile, row, panel, sums);
                         });
                     }
@@ -139,11 +160,11 @@ mod x86 {
         }
     }
 
-    /// Multiplies `R` rows from `row` on by `P` vectors of columns of some pairs of a panel. The
+    /// Multiplies `R` rows from `row` on by `P` vectors of columns of a chunk of half a panel. The
     /// results are added to `sums` unless the pairs are the first.
     ///
     /// # Safety
-    /// As [`i16_avx2`], for a panel and sums from a column on.
+    /// As [`i16_avx2`], for half the columns and sums from the first of these on.
     #[target_feature(enable = "avx2")]
     unsafe fn i16_rows_avx2<const R: usize, const P: usize>(
         tile: &TileRows<'_, i16>,
@@ -154,7 +175,7 @@ mod x86 {
         debug_assert!(row + R <= tile.rows && sums.len() + WIDTH >= R * WIDTH + 8 * P);
         let WindowLayout { row: stride, run, .. } = tile.layout;
         let ((mut runs, mut first), mut left) = (chunk.start, chunk.pairs.len());
-        let mut b = panel.as_ptr().wrapping_add(chunk.pairs.start * WIDTH).cast::<__m256i>();
+        let mut b = panel.as_ptr().cast::<__m256i>();
         // SAFETY: the caller's promise: rows have the pairs, and the panel has the columns.
         unsafe {
             let rows = tile.elements.as_ptr().add(row * stride);
@@ -171,18 +192,26 @@ mod x86 {
             while left > 0 {
                 let count = left.min(chunk.each - first);
                 let a = rows.add(runs + 2 * first);
-                for at in 0..count {
-                    let mut columns = [_mm256_setzero_si256(); P];
-                    for p in 0..P {
-                        columns[p] = _mm256_loadu_si256(b.add(p));
-                    }
-                    b = b.wrapping_add(WIDTH / 8);
-                    for i in 0..R {
-                        let pair = a.add(i * stride + 2 * at).cast::<i32>().read_unaligned();
-                        let a = _mm256_set1_epi32(pair);
+                // Steps are multiples of four elements, so pairs come by twos.
+                debug_assert!(count.is_multiple_of(2));
+                for two in 0..count / 2 {
+                    for at in [2 * two, 2 * two + 1] {
+                        let mut columns = [_mm256_setzero_si256(); P];
                         for p in 0..P {
-                            let products = _mm256_madd_epi16(a, columns[p]);
-                            own[i][p] = _mm256_add_epi32(own[i][p], products);
+                            columns[p] = _mm256_loadu_si256(b.add(p));
+                        }
+                        if row == 0 {
+                            // The first rows wait for memory; what they read next is prefetched.
+                            prefetch(b.wrapping_add(I16_CHUNK * HALF / 8).cast());
+                        }
+                        b = b.wrapping_add(HALF / 8);
+                        for i in 0..R {
+                            let pair = a.add(i * stride + 2 * at).cast::<i32>().read_unaligned();
+                            let a = _mm256_set1_epi32(pair);
+                            for p in 0..P {
+                                let products = _mm256_madd_epi16(a, columns[p]);
+                                own[i][p] = _mm256_add_epi32(own[i][p], products);
+                            }
                         }
                     }
                 }
