@@ -20,6 +20,9 @@ const GRAIN: usize = 16 << 10;
 /// Elements of a row that are folded at a time, in registers.
 const LANES: usize = 16;
 
+/// Input rows that are folded at a time: so many are read side by side.
+const LINES: usize = 8;
+
 /// The windows along one axis, clipped to the input.
 #[derive(Clone, Debug)]
 pub struct Axis {
@@ -264,21 +267,24 @@ multiversion! {
 /// Folds the input rows that begin at these offsets into one.
 #[inline(always)]
 fn down<F: Fold<T::Wide>, T: Pooled>(f: F, from: &[T], lines: &[usize], to: &mut [T::Wide]) {
+    to.fill(f.start());
     let (groups, rest) = to.as_chunks_mut::<LANES>();
     let whole = groups.len() * LANES;
-    for (i, to) in groups.iter_mut().enumerate() {
-        let mut sums = [f.start(); LANES];
-        for line in lines {
-            let x = &from[line + i * LANES..][..LANES];
-            for i in 0..LANES {
-                sums[i] = f.step(sums[i], x[i].widen());
+    for lines in lines.chunks(LINES) {
+        for (i, to) in groups.iter_mut().enumerate() {
+            let mut sums = *to;
+            for line in lines {
+                let x = &from[line + i * LANES..][..LANES];
+                for i in 0..LANES {
+                    sums[i] = f.step(sums[i], x[i].widen());
+                }
             }
+            *to = sums;
         }
-        *to = sums;
-    }
-    for (i, to) in rest.iter_mut().enumerate() {
-        let column = lines.iter().map(|line| from[line + whole + i].widen());
-        *to = column.fold(f.start(), |sum, x| f.step(sum, x));
+        for (i, to) in rest.iter_mut().enumerate() {
+            let column = lines.iter().map(|line| from[line + whole + i].widen());
+            *to = column.fold(*to, |sum, x| f.step(sum, x));
+        }
     }
 }
 
