@@ -3,7 +3,7 @@
 //! keeps it in integers: sums are exactly four times those of the convolution.
 
 use super::input::{Image, WindowLayout, padded_channels};
-use super::kernel::i16::{multiply_i16, place};
+use super::kernel::i16::{multiply_i16, pair_offset};
 use super::kernel::rows::TileRows;
 use super::pack::{PackedFilters, compensation};
 use super::params::QuantParams;
@@ -108,7 +108,7 @@ fn pack_weights(conv: &Convolution, filters: &[i8], panel: &mut [u32]) {
             for j in 0..WIDTH {
                 let [low, high] =
                     [0, 1].map(|half| u32::from(transformed[half][element][j] as u16));
-                to[place(conv.inputs / 2, pair, j)] = low | high << 16;
+                to[pair_offset(conv.inputs / 2, pair, j)] = low | high << 16;
             }
         }
     }

@@ -132,12 +132,15 @@ impl TopK {
             }
             let blocks = inner.div_ceil(MANY_LANES);
             return threads.par_ranges(outer * blocks, grain, |range| {
-                let mut best = [0; MANY_LANES];
+                let mut positions = [[0; MANY_LANES]; 2];
+                let mut costs = [cost(T::default(), self.largest); MANY_LANES];
                 for block in range {
                     let (slice, lane) = (block / blocks, block % blocks * MANY_LANES);
-                    let best = &mut best[..MANY_LANES.min(inner - lane)];
-                    best_of_lines(&data[slice * size * inner + lane..], self, best);
-                    for (lane, position) in (lane..).zip(&*best) {
+                    let count = MANY_LANES.min(inner - lane);
+                    let data = &data[slice * size * inner + lane..];
+                    let both = positions.each_mut().map(|positions| &mut positions[..count]);
+                    best_of_lines(data, self, &mut costs[..count], both);
+                    for (lane, position) in (lane..).zip(&positions[0][..count]) {
                         emit((slice, lane), slice * inner + lane, *position as usize);
                     }
                 }
@@ -219,29 +222,36 @@ fn cost<T: Stored<Wide: Order>>(value: T, largest: bool) -> <T::Wide as Order>::
 
 multiversion! {
     vectors if size_of::<T>() <= size_of::<f32>();
-    /// The positions of the best elements of up to [`MANY_LANES`] neighbouring lines, of which the
-    /// first begins with `data`.
-    fn best_of_lines<T: Stored<Wide: Order>>(data: &[T], plan: &TopK, best: &mut [u32]) {
-        let count = best.len();
+    /// Writes the positions of the best elements of neighbouring lines to the first of two slices.
+    /// The first line begins with `data`; there is a cost for each.
+    fn best_of_lines<T: Stored<Wide: Order>>(
+        data: &[T],
+        plan: &TopK,
+        costs: &mut [<T::Wide as Order>::Rank],
+        positions: [&mut [u32]; 2],
+    ) {
+        let count = costs.len();
         let row = |i: usize| &data[i * plan.inner..][..count];
         // Of a choice that stays where it is, LLVM makes a masked store, which takes some twenty
-        // cycles on AMD with AVX2. So positions go from one array to the other and back.
-        let mut places = [[0; MANY_LANES]; 2];
-        let [mut held, mut next] = places.each_mut().map(|places| &mut places[..count]);
-        let mut costs = [cost(T::default(), plan.largest); MANY_LANES];
+        // cycles on AMD with AVX2. So positions go from one slice to the other and back.
+        let [mut held, mut next] = positions;
+        held.fill(0);
         for (known, value) in costs.iter_mut().zip(row(0)) {
             *known = cost(*value, plan.largest);
         }
         for position in 1..plan.size {
-            let places = held.iter().zip(&mut *next);
-            for ((known, value), (held, next)) in costs.iter_mut().zip(row(position)).zip(places) {
+            let both = held.iter().zip(&mut *next);
+            for ((known, value), (held, next)) in costs.iter_mut().zip(row(position)).zip(both) {
                 let new = cost(*value, plan.largest);
                 *next = if new < *known { position as u32 } else { *held };
                 *known = if new < *known { new } else { *known };
             }
             (held, next) = (next, held);
         }
-        best.copy_from_slice(held);
+        if plan.size.is_multiple_of(2) {
+            // After an odd number of turns they are in the second slice.
+            next.copy_from_slice(held);
+        }
     }
 }
 

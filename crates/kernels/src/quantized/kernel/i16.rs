@@ -7,18 +7,18 @@ use crate::quantized::input::WindowLayout;
 use crate::quantized::tile::{DOT4_BYTES, HALF, WIDTH};
 use crate::quantized::tuning::I16_CHUNK;
 
-/// Where a panel of so many `pairs` along k has one of them, for a column. Pairs lie in the order
-/// in which they are read: [`I16_CHUNK`] of them for half the columns, the same for the other half,
-/// the next.
-pub(in crate::quantized) fn place(pairs: usize, pair: usize, column: usize) -> usize {
+/// The offset of a pair of a column, in a panel of so many `pairs` along k. They lie in the order
+/// in which they are read: [`I16_CHUNK`] pairs of half the columns, those of the other half, the
+/// next.
+pub(in crate::quantized) fn pair_offset(pairs: usize, pair: usize, column: usize) -> usize {
     let first = pair - pair % I16_CHUNK;
     let chunk = I16_CHUNK.min(pairs - first);
     first * WIDTH + (column / HALF * chunk + pair - first) * HALF + column % HALF
 }
 
 /// Multiplies the rows of a tile by a panel of i16 pairs: for every two elements along k, one pair
-/// per column, the first element in the low half, at its [`place`]. Sums of columns past the first
-/// `columns` are unspecified.
+/// per column, the first element in the low half, at its [`pair_offset`]. Sums of columns past the
+/// first `columns` are unspecified.
 ///
 /// # Panics
 /// When a row is not within the elements, the panel has another `k`, or there are too few sums.
@@ -42,7 +42,7 @@ pub(in crate::quantized) fn multiply_i16(
 }
 
 multiversion! {
-    /// Widens a panel of dot4 to one of pairs.
+    /// Widens a panel that is packed for dot4 to i16 pairs, each at its [`pair_offset`].
     pub(in crate::quantized) fn widen_panel(from: &[i8], to: &mut [u32]) {
         let chunks = from.chunks(I16_CHUNK / 2 * DOT4_BYTES);
         for (from, to) in chunks.zip(to.chunks_mut(I16_CHUNK * WIDTH)) {
@@ -83,7 +83,7 @@ fn i16_portable(tile: &TileRows<'_, i16>, panel: &[u32], sums: &mut [i32]) {
         for pair in 0..pairs {
             let a = [row.next().unwrap_or(0), row.next().unwrap_or(0)];
             for (column, sum) in sums.iter_mut().enumerate() {
-                let b = panel[place(pairs, pair, column)];
+                let b = panel[pair_offset(pairs, pair, column)];
                 *sum += a[0] * i32::from(b as i16) + a[1] * (b as i32 >> 16);
             }
         }
